@@ -6,47 +6,19 @@
 
 #include "cuda_device/fixture.hpp"
 #include "runtime/cuda/device.hpp"
+#include "support/observed_program.hpp"
 
 namespace codetta {
 namespace {
 
+using test::BoundProgram;
+using test::observed;
+
 class DeviceObserve : public OnGpu {
  protected:
-  using Sizes = std::vector<std::pair<std::string, int64_t>>;
-  // Random tensors and poisoned outputs, here and there.
-  struct Bound {
-    std::vector<Tensor> host;
-    std::vector<DeviceTensor> there;
-    std::vector<NamedArgument> here_arguments, arguments;
-  };
-  Bound bound(const Program& program, const Sizes& sizes, const std::vector<NamedArgument>& numbers = {}) const {
-    Bound made;
-    made.here_arguments = made.arguments = numbers;
-    const auto add = [&](const std::string& name, Tensor tensor) {
-      made.host.push_back(std::move(tensor));
-      made.there.push_back(DeviceTensor::copy_of(*device_, made.host.back()).value());
-      made.here_arguments.push_back({name, made.host.back().view()});
-      made.arguments.push_back({name, made.there.back().view()});
-    };
-    const std::vector<ProgramInput> inputs = program.missing(numbers, sizes, 8).value();
-    for (const ProgramInput& input : inputs) {
-      Tensor tensor = Tensor::make(input.dtype, input.shape).value();
-      fill_random(tensor, made.host.size() + 1, Distribution::Normal, 0.25);
-      add(input.name, std::move(tensor));
-    }
-    const ProgramShapes shapes = program.shapes(made.here_arguments).value();
-    for (const ProgramShapes::Output& output : shapes.outputs) {
-      Tensor tensor = Tensor::make(output.dtype, output.shape).value();
-      fill_poison(tensor);
-      add(output.name, std::move(tensor));
-    }
-    return made;
-  }
-  static RunOptions observed(StepObserver observer, Observed what = Observed::values) {
-    RunOptions options;
-    options.observer = std::move(observer);
-    options.observed = what;
-    return options;
+  BoundProgram bound(const Program& program, const std::vector<std::pair<std::string, int64_t>>& sizes,
+                     const std::vector<NamedArgument>& numbers = {}) const {
+    return test::bound_on(*device_, program, sizes, numbers, 0.25);
   }
 };
 
@@ -61,64 +33,26 @@ TEST_F(DeviceObserve, EveryValueIsThatOfTheOracle) {
                        "chain.py")
             .value();
     for (const int64_t m : {1, 7, 300}) {
-      const Bound data = bound(program, {{"m", m}});
-      const auto found = bisect(program, data.arguments, cuda, {}, {}, *context_);
-      ASSERT_TRUE(found) << found.error().render();
-      EXPECT_EQ(found->pass, "");
-      EXPECT_EQ(found->first_wrong, -1) << found->text;
-      int64_t compared = 0;
-      for (const BisectedStep& step : found->steps) {
-        for (const OutputCheck& value : step.values) compared += value.checked;
-      }
-      EXPECT_GE(compared, 4 * m * 128) << found->text;
+      const BoundProgram data = bound(program, {{"m", m}});
+      const auto [compared, text] = test::compared_right(program, data, cuda, *context_);
+      EXPECT_GE(compared, 4 * m * 128) << text;
     }
   }
 }
 
 TEST_F(DeviceObserve, WhatAnObserverChangesIsFoundWrongThere) {
-  const Program program = Program::parse(
-                              "def mlp(x: f32[\"m\", 40], w: f32[40, 64], v: f32[64, 48]):\n    h = relu(x @ w)\n"
-                              "    y = h @ v\n    return y\n",
-                              "mlp.py")
-                              .value();
-  for (const int wrong : {0, 1}) {
-    const Bound data = bound(program, {{"m", 33}});
-    BisectOptions options;
-    int launch = 0;
-    options.run.observer = [&](const StepRecord& record) -> Result<void> {
-      if (!record.kernel.empty() && launch++ == wrong) record.written.at(0).view.as<float>()[3] += 10;
-      return {};
-    };
-    const auto found = bisect(program, data.arguments, cuda, {}, options, *context_);
-    ASSERT_TRUE(found) << found.error().render();
-    ASSERT_GE(found->first_wrong, 0) << found->text;
-    const BisectedStep& step = found->steps[static_cast<size_t>(found->first_wrong)];
-    EXPECT_EQ(step.step.origins.at(0), wrong == 0 ? "mlp.py:2: h = relu(x @ w)" : "mlp.py:3: y = h @ v");
-    EXPECT_NE(step.values.at(0).worst.find("[0, 3]"), std::string::npos) << step.values.at(0).worst;
-    const auto checked = verify(program, data.arguments, cuda, {.poisoned = true}, *context_);
-    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Fail) << "the change went back to the device";
-  }
+  const Program program = test::two_layers(40, 64, 48);
+  for (const int wrong : {0, 1})
+    test::expect_found_wrong_there(program, bound(program, {{"m", 33}}), wrong, 10, Observed::values, cuda, *context_);
 }
 
 TEST_F(DeviceObserve, TrapNamesStepLineAndElement) {
-  const Program program = Program::parse(
-                              "def f(x: f32[2, 4], w: f32[4, 4], v: f32[4, 4]):\n    h = log(x @ w)\n"
-                              "    y = exp(h @ v)\n    return y\n",
-                              "logs.py")
-                              .value();
+  const Program program = test::logarithms();
   const CompiledProgram compiled = compile(program, cuda, {}, *context_).value();
-  Bound data = bound(program, {});
-  std::fill_n(data.host[0].view().as<float>(), 8, 2.0F);
-  data.host[0].view().as<float>()[7] = -20;
-  std::fill_n(data.host[1].view().as<float>(), 16, 1.0F);
-  for (size_t i = 0; i < 2; ++i) ASSERT_TRUE(data.there[i].upload(data.host[i]));
+  BoundProgram data = bound(program, {});
+  test::fill_logarithms(data, -20);
   const DeviceStream stream = DeviceStream::make(*device_).value();
-  const auto nan = compiled.run(data.arguments, stream, observed(trap_numbers()));
-  ASSERT_FALSE(nan);
-  EXPECT_EQ(nan.error().code(), 619);
-  const std::string& reason = nan.error().diagnostics().front().reason;
-  EXPECT_NE(reason.find("wrote NaN at [1, 0]"), std::string::npos) << reason;
-  EXPECT_NE(reason.find("logs.py:2: h = log(x @ w)"), std::string::npos) << reason;
+  test::expect_trapped_logarithm(compiled.run(data.arguments, stream, observed(trap_numbers())));
 }
 
 TEST_F(DeviceObserve, EveryPassOfALoopIsTold) {
@@ -129,7 +63,7 @@ TEST_F(DeviceObserve, EveryPassOfALoopIsTold) {
                               "loop.py")
                               .value();
   const CompiledProgram compiled = compile(program, cuda, {}, *context_).value();
-  const Bound data = bound(program, {{"n", 1000}});
+  const BoundProgram data = bound(program, {{"n", 1000}});
   std::vector<float> seventh;
   bool loop = false;
   const auto ran = compiled.run(data.arguments, {}, observed([&](const StepRecord& record) -> Result<void> {
@@ -183,7 +117,7 @@ TEST_F(DeviceObserve, ChecksTakeResultsOfUserKernelsAsGiven) {
                                 .with_hooked_results();
     const auto compiled = compile(program, cuda, {}, *context_);
     ASSERT_TRUE(compiled) << compiled.error().render();
-    const Bound data = bound(program, {{"m", 35}}, {{"decay", 0.5}});
+    const BoundProgram data = bound(program, {{"m", 35}}, {{"decay", 0.5}});
     KeptResults kept;
     const DeviceStream stream = DeviceStream::make(*device_).value();
     const auto ran = compiled->run(data.arguments, stream, observed(keep_results(kept), Observed::results));
@@ -205,7 +139,7 @@ TEST_F(DeviceObserve, IndicesOutOfRangeEndTheRunWhereTheyAreMet) {
   const Program program =
       Program::parse("def f(x: f32[\"m\", 4], i: i64[3]):\n    y = take(x, i, dim=0)\n    return y\n", "p.py").value();
   const CompiledProgram compiled = compile(program, cuda, {}, *context_).value();
-  Bound data = bound(program, {{"m", 5}});
+  BoundProgram data = bound(program, {{"m", 5}});
   std::fill_n(data.host[1].view().as<int64_t>(), 3, int64_t{1});
   data.host[1].view().as<int64_t>()[2] = 9;
   ASSERT_TRUE(data.there[1].upload(data.host[1]));
@@ -225,7 +159,7 @@ TEST_F(DeviceObserve, CapturesAreRefusedAndThoseOfOthersGoOn) {
   const Program program =
       Program::parse("def f(x: f32[\"m\", 40], w: f32[40, 64]):\n    y = relu(x @ w)\n    return y\n").value();
   const CompiledProgram compiled = compile(program, cuda, {}, *context_).value();
-  const Bound first = bound(program, {{"m", 33}}), second = bound(program, {{"m", 9}});
+  const BoundProgram first = bound(program, {{"m", 33}}), second = bound(program, {{"m", 9}});
   size_t told = 0;
   Execution watched = compiled
                           .prepare(first.arguments, observed([&](const StepRecord&) -> Result<void> {
@@ -257,7 +191,7 @@ TEST_F(DeviceObserve, CapturesAreRefusedAndThoseOfOthersGoOn) {
   ASSERT_EQ(driver->call().graph_launch(executable, handle), runtime::cuda::Status::Success);
   ASSERT_TRUE(captured.synchronize());
   (void)driver->call().graph_exec_destroy(executable);
-  for (const Bound* data : {&first, &second}) {
+  for (const BoundProgram* data : {&first, &second}) {
     const auto checked = verify(program, data->arguments, cuda, {.poisoned = true}, *context_);
     ASSERT_TRUE(checked) << checked.error().render();
     EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;

@@ -8,6 +8,7 @@
 
 #include "base/files.hpp"
 #include "codetta/codetta.hpp"
+#include "support/gpu_problem.hpp"
 
 namespace codetta {
 
@@ -15,12 +16,7 @@ class EmulatedHip : public ::testing::Test {
  protected:
   void SetUp() override {
     folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
-    ContextOptions options;
-    options.cache_dir = folder_->path() + "/cache";
-    options.threads = 1;
-    options.hip_runtime = CODETTA_EMULATED_HIP;
-    options.hiprtc = CODETTA_EMULATED_HIP;
-    context_.emplace(Context::make(options).value());
+    context_.emplace(Context::make(test::hip_options(*folder_, CODETTA_EMULATED_HIP)).value());
     device_.emplace(Device::open(Backend::hip, *context_).value());
   }
 

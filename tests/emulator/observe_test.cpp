@@ -7,42 +7,20 @@
 #include <map>
 
 #include "emulator/hip_context.hpp"
+#include "support/observed_program.hpp"
 #include "types/convert.hpp"
 
 namespace codetta {
 namespace {
 
+using test::BoundProgram;
+using test::observed;
+
 class HipObserve : public EmulatedHip {
  protected:
-  // Random tensors and poisoned outputs, here and there.
-  struct Bound {
-    std::vector<Tensor> host;
-    std::vector<DeviceTensor> there;
-    std::vector<NamedArgument> here_arguments, arguments;
-  };
   using Sizes = std::vector<std::pair<std::string, int64_t>>;
-  Bound bound(const Program& program, const Sizes& sizes, const std::vector<NamedArgument>& numbers = {}) const {
-    Bound made;
-    made.here_arguments = made.arguments = numbers;
-    const auto add = [&](const std::string& name, Tensor tensor) {
-      made.host.push_back(std::move(tensor));
-      made.there.push_back(DeviceTensor::copy_of(*device_, made.host.back()).value());
-      made.here_arguments.push_back({name, made.host.back().view()});
-      made.arguments.push_back({name, made.there.back().view()});
-    };
-    const std::vector<ProgramInput> inputs = program.missing(numbers, sizes, 8).value();
-    for (const ProgramInput& input : inputs) {
-      Tensor tensor = Tensor::make(input.dtype, input.shape).value();
-      fill_random(tensor, made.host.size() + 1);
-      add(input.name, std::move(tensor));
-    }
-    const ProgramShapes shapes = program.shapes(made.here_arguments).value();
-    for (const ProgramShapes::Output& output : shapes.outputs) {
-      Tensor tensor = Tensor::make(output.dtype, output.shape).value();
-      fill_poison(tensor);
-      add(output.name, std::move(tensor));
-    }
-    return made;
+  BoundProgram bound(const Program& program, const Sizes& sizes, const std::vector<NamedArgument>& numbers = {}) const {
+    return test::bound_on(*device_, program, sizes, numbers);
   }
   static std::vector<double> values_of(const TensorView& view) {
     std::vector<double> values;
@@ -66,19 +44,7 @@ class HipObserve : public EmulatedHip {
       return {};
     };
   }
-  static RunOptions observed(StepObserver observer, Observed what = Observed::values) {
-    RunOptions options;
-    options.observer = std::move(observer);
-    options.observed = what;
-    return options;
-  }
 };
-
-constexpr const char* layers =
-    "def mlp(x: f32[\"m\", 8], w: f32[8, 16], v: f32[16, 8]):\n"
-    "    h = relu(x @ w)\n"
-    "    y = h @ v\n"
-    "    return y\n";
 
 // Every product writes where the one before the last lies: copies that come too late would be of others.
 TEST_F(HipObserve, EveryValueIsThatOfTheOracle) {
@@ -89,69 +55,32 @@ TEST_F(HipObserve, EveryValueIsThatOfTheOracle) {
                               "chain.py")
                               .value();
   for (const int64_t m : {33, 1}) {
-    const Bound data = bound(program, {{"m", m}});
+    const BoundProgram data = bound(program, {{"m", m}});
     const CompiledProgram compiled = compile(program, hip_, {{"m", m}}, *context_).value();
     const int64_t workspace = compiled.prepare(data.arguments).value().workspace_size();
     EXPECT_LT(workspace, m * 12 * 4 * 3 + 1024) << "not one place for each of four";
-    const auto found = bisect(program, data.arguments, hip_, {}, {}, *context_);
-    ASSERT_TRUE(found) << found.error().render();
-    EXPECT_EQ(found->pass, "");
-    EXPECT_EQ(found->first_wrong, -1) << found->text;
-    int64_t compared = 0;
-    for (const BisectedStep& step : found->steps) {
-      for (const OutputCheck& value : step.values) compared += value.checked;
-    }
-    EXPECT_EQ(compared, 5 * m * 12) << found->text;
-    EXPECT_NE(found->text.find("chain.py:4: c = tanh(b @ w)"), std::string::npos) << found->text;
+    const auto [compared, text] = test::compared_right(program, data, hip_, *context_);
+    EXPECT_EQ(compared, 5 * m * 12) << text;
+    EXPECT_NE(text.find("chain.py:4: c = tanh(b @ w)"), std::string::npos) << text;
   }
 }
 
 // What an observer writes goes back: later steps read it, and the comparison sees it.
 TEST_F(HipObserve, BisectNamesTheStepThatIsWrong) {
-  const Program program = Program::parse(layers, "mlp.py").value();
-  for (const int wrong : {0, 1}) {
-    const Bound data = bound(program, {{"m", 5}});
-    BisectOptions options;
-    int launch = 0;
-    options.run.observed = Observed::steps;
-    options.run.observer = [&](const StepRecord& record) -> Result<void> {
-      if (!record.kernel.empty() && launch++ == wrong) record.written.at(0).view.as<float>()[3] += 1;
-      return {};
-    };
-    const auto found = bisect(program, data.arguments, hip_, {}, options, *context_);
-    ASSERT_TRUE(found) << found.error().render();
-    ASSERT_GE(found->first_wrong, 0) << found->text;
-    const BisectedStep& step = found->steps[static_cast<size_t>(found->first_wrong)];
-    EXPECT_EQ(step.step.origins.at(0), wrong == 0 ? "mlp.py:2: h = relu(x @ w)" : "mlp.py:3: y = h @ v");
-    EXPECT_EQ(step.values.at(0).wrong, 1);
-    EXPECT_NE(step.values.at(0).worst.find("[0, 3]"), std::string::npos) << step.values.at(0).worst;
-    const auto checked = verify(program, data.arguments, hip_, {.poisoned = true}, *context_);
-    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Fail) << "the outputs, too, are made of it";
-  }
+  const Program program = test::two_layers(8, 16, 8);
+  for (const int wrong : {0, 1})
+    test::expect_found_wrong_there(program, bound(program, {{"m", 5}}), wrong, 1, Observed::steps, hip_, *context_);
 }
 
 TEST_F(HipObserve, TrapNamesStepLineAndElement) {
-  const Program program = Program::parse(
-                              "def f(x: f32[2, 4], w: f32[4, 4], v: f32[4, 4]):\n    h = log(x @ w)\n"
-                              "    y = exp(h @ v)\n    return y\n",
-                              "logs.py")
-                              .value();
+  const Program program = test::logarithms();
   const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
-  Bound data = bound(program, {});
+  BoundProgram data = bound(program, {});
   const auto run = [&](float last, bool infinities) {
-    std::fill_n(data.host[0].view().as<float>(), 8, 2.0F);
-    data.host[0].view().as<float>()[7] = last;
-    std::fill_n(data.host[1].view().as<float>(), 16, 1.0F);
-    std::fill_n(data.host[2].view().as<float>(), 16, 100.0F);
-    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(data.there[i].upload(data.host[i]));
+    test::fill_logarithms(data, last);
     return compiled.run(data.arguments, {}, observed(trap_numbers(infinities)));
   };
-  const auto nan = run(-20, false);
-  ASSERT_FALSE(nan);
-  EXPECT_EQ(nan.error().code(), 619);
-  const std::string& reason = nan.error().diagnostics().front().reason;
-  EXPECT_NE(reason.find("wrote NaN at [1, 0]"), std::string::npos) << reason;
-  EXPECT_NE(reason.find("logs.py:2: h = log(x @ w)"), std::string::npos) << reason;
+  test::expect_trapped_logarithm(run(-20, false));
   EXPECT_TRUE(run(2, false));
   const auto infinite = run(2, true);
   ASSERT_FALSE(infinite);
@@ -172,7 +101,7 @@ TEST_F(HipObserve, LoopsAndBranches) {
   const CompiledProgram on_gpu = compile(program, hip_, {}, *context_).value(),
                         on_cpu = compile(program, {Backend::cpu, CpuIsa::generic, {}}, {}, *context_).value();
   for (const bool taken : {true, false}) {
-    Bound data = bound(program, {{"n", 6}});
+    BoundProgram data = bound(program, {{"n", 6}});
     for (size_t i = 0; i < data.host.size(); ++i) {
       if (data.host[i].view().dtype() != boolean) continue;
       *data.host[i].view().as<bool>() = taken;
@@ -223,7 +152,7 @@ TEST_F(HipObserve, ChecksTakeResultsOfUserKernelsAsGiven) {
       if (!hooked && !keeps) continue;
       const Program program = keeps ? text.with_hooked_results() : text;
       const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
-      const Bound data = bound(program, hooked ? Sizes{{"m", 5}, {"n", 24}} : Sizes{{"m", 5}}, {{"decay", 0.5}});
+      const BoundProgram data = bound(program, hooked ? Sizes{{"m", 5}, {"n", 24}} : Sizes{{"m", 5}}, {{"decay", 0.5}});
       KeptResults kept;
       std::vector<std::string> functions;
       const auto ran = compiled.run(data.arguments, {},
@@ -335,10 +264,10 @@ TEST_F(HipObserve, IndicesOutOfRangeEndTheRunWhereTheyAreMet) {
 
 // Several executions of one program, each on a stream of its own, in turn.
 TEST_F(HipObserve, StreamsOfTheirOwn) {
-  const Program program = Program::parse(layers, "mlp.py").value();
+  const Program program = test::two_layers(8, 16, 8);
   const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
   std::vector<DeviceStream> streams;
-  std::vector<Bound> data;
+  std::vector<BoundProgram> data;
   std::vector<Execution> executions;
   std::vector<Written> seen(2);
   for (size_t n = 0; n < 2; ++n) {

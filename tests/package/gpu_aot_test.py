@@ -35,6 +35,33 @@ int main(void) {
 """
 
 
+# In front of a script that calls a library over the pretended driver: memory of its, and what was launched since
+# somebody asked last, as lists of words: function, grid, block, bytes of shared memory, the first parameters as hex.
+SCRIPT = """import ctypes, sys
+l, driver, context = ctypes.CDLL(sys.argv[1]), ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxPushCurrent_v2(context) == 0
+def memory(count, size):
+    made = [ctypes.c_void_p() for _ in range(count)]
+    for one in made:
+        assert driver.cuMemAlloc_v2(ctypes.byref(one), ctypes.c_size_t(size)) == 0
+    return made
+def launches():
+    text = ctypes.create_string_buffer(1 << 20)
+    driver.codetta_fake_launches.restype = ctypes.c_bool
+    assert driver.codetta_fake_launches(text, ctypes.c_size_t(1 << 20))
+    return [line.split() for line in text.value.decode().splitlines()]
+def passes(launch, address):  # among its parameters
+    return address.value.to_bytes(8, 'little').hex() in launch[-1]
+"""
+
+
+def launched_as(kernel):
+    """How a launch of the kernel begins in such a list, by the manifest: the product behind a copy of its factors, if there is one."""
+    config = kernel["config"]
+    return [[entry] + ([str(config["threads"]), str(config["shared_bytes"])] if entry == "codetta_gemm" else []) for entry in kernel["entries"]]
+
+
 def run(*command, code=0):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if code is not None and done.returncode != code:
@@ -103,25 +130,32 @@ class GpuLibraries(unittest.TestCase):
         table = json.loads((WORK / "odd.json").read_text())["programs"][0]["by_size"]
         self.assertEqual((table["chosen"], table["less_aligned"]), ([0], [{"plan": 0, "then": 1}]))
         first, other = (plan["kernels"][0]["config"] for plan in table["plans"])
+        wanted = [launched_as(plan["kernels"][0]) for plan in table["plans"]]
         self.assertEqual((first["alignment"], first.get("pack_a", False)), (16, False))
         self.assertTrue(other["alignment"] < 16 or other["pack_a"], other)
         if not HIP:
-            script = ("import ctypes, sys\nl = ctypes.CDLL(sys.argv[1])\nl.odd_get_last_error.restype = ctypes.c_char_p\n"
-                      "size = l.odd_odd_workspace_size\nsize.restype, size.argtypes = ctypes.c_int64, [ctypes.c_int64] * 2\n"
-                      "driver, context, a = ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p(), []\n"
-                      "assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
-                      "assert driver.cuCtxPushCurrent_v2(context) == 0\n"
-                      "for _ in range(3):\n"
-                      "    a.append(ctypes.c_void_p())\n"
-                      "    assert driver.cuMemAlloc_v2(ctypes.byref(a[-1]), ctypes.c_size_t(2 << 20)) == 0\n"
-                      "for k in (512, 520, 33, 1, 512):\n"
-                      "    print(l.odd_odd(*a, ctypes.c_int64(512), ctypes.c_int64(k), None), size(512, k) >= 0)\n"
-                      "a[0] = ctypes.c_void_p(a[0].value + 2)\n"
-                      "print(l.odd_odd(*a, ctypes.c_int64(512), ctypes.c_int64(512), None), l.odd_get_last_error().decode())\n")
+            self.assertNotEqual(*wanted)
+            script = SCRIPT + """import json
+l.odd_get_last_error.restype = ctypes.c_char_p
+size = l.odd_odd_workspace_size
+size.restype, size.argtypes = ctypes.c_int64, [ctypes.c_int64] * 2
+driver.codetta_fake_keep(ctypes.c_size_t(64))
+x, w, y = memory(3, 2 << 20)
+for k, shift in ((512, 0), (520, 0), (33, 0), (1, 0), (512, 0), (512, 2)):
+    at = ctypes.c_void_p(x.value + shift)
+    status = l.odd_odd(at, w, y, ctypes.c_int64(512), ctypes.c_int64(k), None)
+    done = launches()
+    print(json.dumps([status, l.odd_get_last_error().decode(), size(512, k), done, passes(done[0], at) if done else False]))
+"""
             done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, env=pretended)
-            lines = done.stdout.splitlines()
-            self.assertEqual(lines[:5], ["0 True"] * 5, done.stdout + done.stderr)
-            self.assertEqual(lines[5].split()[0], "0", "the second program's kernel copies A before it multiplies")
+            calls = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual(len(calls), 6, done.stdout + done.stderr)
+            for (status, error, bytes_needed, made, reads_x), less in zip(calls, (0, 0, 1, 1, 0, 1)):  # a copy of A, where it lies askew
+                self.assertEqual(status, 0, error)
+                self.assertGreaterEqual(bytes_needed, 0)
+                found = [[one[0]] + ([one[4], one[7]] if one[0] == "codetta_gemm" else []) for one in made]
+                self.assertEqual(found, wanted[less])
+                self.assertEqual(reads_x, bool(less), made)  # what is copied is A; a product has it behind its tensor maps
             self.check_half_aligned(pretended)
         # Sizes that all begin rows so need no second program.
         codetta("build", WORK / "mlp.py", "-o", WORK / "libfixed.so", "--target", TARGET, "--hint", "m=4096")
@@ -135,18 +169,23 @@ class GpuLibraries(unittest.TestCase):
                                       '    y = s * (x @ transpose(w))\n    z = y @ v\n    return z, o\n\n'
                                       'def stores(a: donated[bf16["m", 4096]], w: bf16["n", 4096], v: f32["n", 64]):\n'
                                       '    x = cast(softmax(a), bf16)\n    y = relu(x @ transpose(w))\n    z = y @ v\n    return z\n')
-        script = ("import ctypes, sys\nl, driver, context = ctypes.CDLL(sys.argv[1]), ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p()\n"
-                  "assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
-                  "assert driver.cuCtxPushCurrent_v2(context) == 0\n"
-                  "def memory(count):\n    made = [ctypes.c_void_p() for _ in range(count)]\n"
-                  "    for one in made: assert driver.cuMemAlloc_v2(ctypes.byref(one), ctypes.c_size_t(4 << 20)) == 0\n    return made\n"
-                  "for n in (64, 33):\n    sizes = [ctypes.c_int64(64), ctypes.c_int64(n), None]\n"
-                  "    print(l.half_loads(*memory(7), *sizes), l.half_stores(*memory(4), *sizes))\n")
+        script = SCRIPT + """import json
+for n in (64, 33):
+    sizes = [ctypes.c_int64(64), ctypes.c_int64(n), None]
+    for function, count in ((l.half_loads, 7), (l.half_stores, 4)):
+        print(json.dumps([function(*memory(count, 4 << 20), *sizes), [one[0] for one in launches()]]))
+"""
         codetta("build", WORK / "half.py", "--function", "loads", "--function", "stores", "-o", WORK / "libhalf.so", "--target", TARGET, "--hint", "m=4096", "--hint", "n=4096")
         programs = json.loads((WORK / "half.json").read_text())["programs"]
         self.assertEqual([len(p["by_size"]["less_aligned"]) for p in programs], [1, 1])
         done = subprocess.run([sys.executable, "-c", script, WORK / "libhalf.so"], capture_output=True, text=True, env=pretended)
-        self.assertEqual(done.stdout.split(), ["0"] * 4, done.stdout + done.stderr)
+        calls = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(calls), 4, done.stdout + done.stderr)
+        for call, (program, plan) in enumerate(((0, 0), (1, 0), (0, 1), (1, 1))):
+            kernels = {k["name"]: k for k in programs[program]["by_size"]["plans"][plan]["kernels"]}
+            wanted = [entry for step in programs[program]["by_size"]["plans"][plan]["steps"] if step["step"] == "launch_kernel"
+                      for entry in kernels[step["kernel"]]["entries"]]
+            self.assertEqual(calls[call], [0, wanted])
 
     def test_exports_and_needs(self):
         exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]

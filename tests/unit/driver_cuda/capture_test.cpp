@@ -6,29 +6,10 @@ namespace codetta {
 namespace {
 
 using diag::Code;
-using runtime::cuda::GraphExecHandle;
 using runtime::cuda::GraphHandle;
 using runtime::cuda::Status;
 
-class CudaCapture : public CudaApi {
- protected:
-  void begin(const DeviceStream& stream) { ASSERT_EQ(call().stream_begin_capture(handle(stream), 0), Status::Success); }
-  // Ends the capture, which must be valid, and replays it once.
-  void replay(const DeviceStream& stream) {
-    GraphHandle graph = nullptr;
-    ASSERT_EQ(call().stream_end_capture(handle(stream), &graph), Status::Success) << "the capture is valid";
-    GraphExecHandle executable = nullptr;
-    ASSERT_EQ(call().graph_instantiate(&executable, graph, 0), Status::Success);
-    ASSERT_EQ(call().graph_launch(executable, handle(stream)), Status::Success);
-    (void)call().graph_exec_destroy(executable);
-    (void)call().graph_destroy(graph);
-  }
-  static runtime::cuda::StreamHandle handle(const DeviceStream& stream) {
-    return static_cast<runtime::cuda::StreamHandle>(stream.get().handle);
-  }
-  const runtime::cuda::DriverTable& call() { return driver_->call(); }
-  runtime::cuda::DriverRef driver_ = runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value();
-};
+class CudaCapture : public CudaApi {};
 
 TEST_F(CudaCapture, RunsAreCapturedAndReplayed) {
   Context c = context();
@@ -92,6 +73,62 @@ TEST_F(CudaCapture, PreparingLeavesCapturesValid) {
   fake_.implicit_capture = false;
   replay(stream);
   EXPECT_GE(fake_.launches.size(), 2U) << "the product, and what combines its sums";
+}
+
+// Tensors that are aligned less than the hinted sizes have other kernels. A capture compiles none, and takes those that
+// a run before has made.
+TEST_F(CudaCapture, KernelsForLessAlignmentAreTakenOnceTheyAreThere) {
+  fake_.computes = false;
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const auto program =
+      Program::parse("def f(x: bf16[\"m\", \"k\"], w: bf16[\"k\", 512]):\n    y = x @ w\n    return y\n", "f.py")
+          .value();
+  const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 4}, {"k", 512}}, c).value();
+  const DeviceTensor x = DeviceTensor::make(device, bf16, {4, 512}).value(),
+                     w = DeviceTensor::make(device, bf16, {512, 512}).value(),
+                     y = DeviceTensor::make(device, f32, {4, 512}).value();
+  const auto of_size = [&](int64_t k) {
+    return std::vector<NamedArgument>{{"x", TensorView::make(x.view().data(), bf16, {4, k}).value()},
+                                      {"w", TensorView::make(w.view().data(), bf16, {k, 512}).value()},
+                                      {"y", y.view()}};
+  };
+  const std::vector<NamedArgument> aligned = of_size(512), odd = of_size(33);
+  const DeviceStream stream = DeviceStream::make(device).value();
+  const auto launched = [&] {
+    std::vector<std::pair<std::string, unsigned>> found;
+    for (const test::FakeLaunch& launch : fake_.launches) found.emplace_back(launch.function, launch.config.block_x);
+    fake_.launches.clear();
+    return found;
+  };
+  ASSERT_TRUE(compiled.run(aligned));
+  const auto hinted = launched();
+  const int compiles = nvrtc_.compiles;
+  begin(stream);
+  expect(compiled.run(odd, stream), Code::guard_failed, "66 bytes, no multiple of");
+  EXPECT_TRUE(fake_.invalidated.empty());
+  EXPECT_EQ(nvrtc_.compiles, compiles);
+  replay(stream);
+  EXPECT_TRUE(launched().empty()) << "nothing was captured";
+  ASSERT_TRUE(compiled.run(odd));
+  EXPECT_EQ(nvrtc_.compiles, compiles + 1);
+  const auto warm = launched();
+  ASSERT_FALSE(warm.empty());
+  EXPECT_NE(warm, hinted);
+  begin(stream);
+  // They copy what lies askew first, to a workspace that has to outlive the graph.
+  expect(compiled.run(odd, stream), Code::capture_active, "needs a workspace of");
+  Execution execution = compiled.prepare(odd).value();
+  const auto captured = execution.run(stream);
+  ASSERT_TRUE(captured) << captured.error().render();
+  EXPECT_TRUE(launched().empty()) << "nothing runs yet";
+  replay(stream);
+  EXPECT_EQ(launched(), warm);
+  EXPECT_EQ(nvrtc_.compiles, compiles + 1);
+  begin(stream);
+  ASSERT_TRUE(compiled.run(aligned, stream));
+  replay(stream);
+  EXPECT_EQ(launched(), hinted) << "tensors that are aligned go on as before";
 }
 
 TEST_F(CudaCapture, WaitingIsRefused) {

@@ -12,12 +12,14 @@
 #include "device/gpu/abi.h"
 #include "diag/diagnostic.hpp"
 #include "runtime/cuda/driver.hpp"
+#include "support/expect_error.hpp"
+#include "support/gpu_problem.hpp"
 #include "unit/driver_cuda/fake_nvrtc.hpp"
 #include "unit/runtime_cuda/fake_driver.hpp"
 
 namespace codetta {
 
-class CudaApi : public ::testing::Test {
+class CudaApi : public ::testing::Test, public test::ExpectsErrors, public test::GpuProblems {
  protected:
   void SetUp() override {
     fake_.reset();
@@ -38,49 +40,33 @@ class CudaApi : public ::testing::Test {
   }
   Context context() { return Context::make(options()).value(); }
 
-  // [m, k] x [k, n] -> D on the device, outputs poisoned.
-  struct Problem {
-    std::vector<DeviceTensor> tensors;
-    GemmArguments arguments;
-  };
   static Problem problem(Context& context, DType dtype = f32, const std::string& text = plain, int64_t rows = m,
                          int64_t cols = n, int64_t depth = k) {
-    const Device device = Device::open(context).value();
-    const Dims shapes[] = {{rows, depth}, {depth, cols}, {rows, cols}};
-    Problem made;
-    for (uint64_t i = 0; i < 3; ++i) {
-      const Tensor host = Tensor::make(dtype, shapes[i]).value();
-      if (i < 2) {
-        fill_random(host, i + 1);
-      } else {
-        fill_poison(host);
-      }
-      made.tensors.push_back(DeviceTensor::copy_of(device, host).value());
-    }
-    made.arguments.A = made.tensors[0];
-    made.arguments.B = made.tensors[1];
-    std::vector<NamedArgument> bound{{"D", made.tensors[2].view()}};
-    if (text.find("bias") != std::string::npos) {
-      made.tensors.push_back(DeviceTensor::copy_of(device, Tensor::make(f32, {cols}).value()).value());
-      bound.push_back({"bias", made.tensors.back().view()});
-    }
-    if (text.find("total") != std::string::npos) {
-      made.tensors.push_back(DeviceTensor::copy_of(device, Tensor::make(f32, {rows, 1}).value()).value());
-      bound.push_back({"total", made.tensors.back().view()});
-    }
-    made.arguments.out = made.tensors[2].view();
-    made.arguments.epilogue = EpilogueArguments::make(text, bound).value();
-    return made;
+    return problem_on(Device::open(context).value(), dtype, text, rows, cols, depth);
   }
   static KernelList kernels(const Problem& of, Context& context, const Target& target = {Backend::cuda, {}, ""}) {
     return find_kernels(of.arguments, target, {}, context).value();
   }
-  template <class T>
-  static void expect(const Result<T>& result, diag::Code code, std::string_view part) {
-    ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code(), static_cast<uint16_t>(code)) << result.error().render();
-    EXPECT_NE(result.error().render().find(part), std::string::npos) << result.error().render();
-    EXPECT_NE(result.error().render().find("help: "), std::string::npos) << result.error().render();
+  // Streams under capture: begun, and ended, which it must be valid for, with one launch of the graph.
+  void begin(const DeviceStream& stream) {
+    ASSERT_EQ(call().stream_begin_capture(handle(stream), 0), runtime::cuda::Status::Success);
+  }
+  void replay(const DeviceStream& stream) {
+    using runtime::cuda::Status;
+    runtime::cuda::GraphHandle graph = nullptr;
+    ASSERT_EQ(call().stream_end_capture(handle(stream), &graph), Status::Success) << "the capture is valid";
+    runtime::cuda::GraphExecHandle executable = nullptr;
+    ASSERT_EQ(call().graph_instantiate(&executable, graph, 0), Status::Success);
+    ASSERT_EQ(call().graph_launch(executable, handle(stream)), Status::Success);
+    (void)call().graph_exec_destroy(executable);
+    (void)call().graph_destroy(graph);
+  }
+  static runtime::cuda::StreamHandle handle(const DeviceStream& stream) {
+    return static_cast<runtime::cuda::StreamHandle>(stream.get().handle);
+  }
+  const runtime::cuda::DriverTable& call() {
+    if (driver_ == nullptr) driver_ = runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value();
+    return driver_->call();
   }
   [[nodiscard]] size_t logged(std::string_view part) const {
     size_t count = 0;
@@ -88,12 +74,9 @@ class CudaApi : public ::testing::Test {
     return count;
   }
 
-  static constexpr int64_t m = 33, n = 20, k = 17;
-  static inline const std::string plain = "def plain(accum):\n    D = accum\n    return D\n";
-  static inline const std::string reducing =
-      "def reducing(accum):\n    D = accum\n    total = sum(accum, dim=-1)\n    return D, total\n";
   test::FakeDriver& fake_ = test::fake_driver(CODETTA_FAKE_DRIVER);
   test::FakeNvrtc& nvrtc_ = test::fake_nvrtc(CODETTA_FAKE_NVRTC);
+  runtime::cuda::DriverRef driver_;  // of call()
   std::optional<base::TemporaryDirectory> folder_;
   std::vector<std::string> log_;
 };

@@ -2,6 +2,7 @@
 // Watching programs over the pretended driver, which computes plain products: what is copied when, and what can fail.
 #include <algorithm>
 
+#include "support/observed_program.hpp"
 #include "unit/driver_cuda/fixture.hpp"
 
 namespace codetta {
@@ -9,38 +10,20 @@ namespace {
 
 using diag::Code;
 using runtime::cuda::Status;
+using test::BoundProgram;
+using test::observed;
 
 class CudaObserved : public CudaApi {
  protected:
   static constexpr const char* text =
       "def f(x: f32[\"m\", 17], w: f32[17, 20], v: f32[20, 9]):\n    h = x @ w\n    y = h @ v\n    return y\n";
-  struct Bound {
-    std::vector<Tensor> host;
-    std::vector<DeviceTensor> tensors;
-    std::vector<NamedArgument> arguments;
-  };
-  static Bound bound(Context& context, int64_t rows = 33) {
-    const Device device = Device::open(context).value();
-    const std::pair<const char*, Dims> all[] = {{"x", {rows, 17}}, {"w", {17, 20}}, {"v", {20, 9}}, {"y", {rows, 9}}};
-    Bound made;
-    for (const auto& [name, shape] : all) {
-      made.host.push_back(Tensor::make(f32, shape).value());
-      fill_random(made.host.back(), made.host.size());
-      made.tensors.push_back(DeviceTensor::copy_of(device, made.host.back()).value());
-      made.arguments.push_back({name, made.tensors.back().view()});
-    }
-    return made;
+  static BoundProgram bound(Context& context, int64_t rows = 33) {
+    return test::bound_on(Device::open(context).value(), program(), {{"m", rows}});
   }
   static CompiledProgram compiled(Context& context, const Program& program) {
     return compile(program, {Backend::cuda, {}, ""}, {}, context).value();
   }
   static Program program() { return Program::parse(text, "two.py").value(); }
-  static RunOptions observed(StepObserver observer, Observed what = Observed::values) {
-    RunOptions options;
-    options.observer = std::move(observer);
-    options.observed = what;
-    return options;
-  }
 };
 
 TEST_F(CudaObserved, ValuesAreInHostMemory) {
@@ -48,7 +31,7 @@ TEST_F(CudaObserved, ValuesAreInHostMemory) {
   // Each run is told of with the steps of the kernels that it takes.
   const CompiledProgram two = compile(program(), {Backend::cuda, {}, ""}, {{"m", 33}, {"m", 1}}, c).value();
   for (const int64_t rows : {33, 1, 0}) {
-    const Bound b = bound(c, rows);
+    const BoundProgram b = bound(c, rows);
     std::vector<std::string> seen;
     const auto ran = two.run(b.arguments, {}, observed([&](const StepRecord& record) -> Result<void> {
                                for (const StepRecord::Value& value : record.written) {
@@ -65,7 +48,7 @@ TEST_F(CudaObserved, ValuesAreInHostMemory) {
     EXPECT_EQ(seen.size(), 2U);
     EXPECT_EQ(seen.back(), "y");
   }
-  const Bound b = bound(c);
+  const BoundProgram b = bound(c);
   const auto found = bisect(program(), b.arguments, {Backend::cuda, {}, ""}, {}, {}, c);
   ASSERT_TRUE(found) << found.error().render();
   EXPECT_EQ(found->first_wrong, -1) << found->text;
@@ -80,7 +63,7 @@ TEST_F(CudaObserved, ValuesAreInHostMemory) {
 TEST_F(CudaObserved, OnlyWhatIsLookedAtIsCopied) {
   Context c = context();
   const CompiledProgram two = compiled(c, program());
-  const Bound b = bound(c);
+  const BoundProgram b = bound(c);
   size_t told = 0;
   const auto count = [&](const StepRecord& record) -> Result<void> {
     told += record.written.size();
@@ -107,7 +90,7 @@ TEST_F(CudaObserved, OnlyWhatIsLookedAtIsCopied) {
 TEST_F(CudaObserved, WhatAnObserverChangesGoesBack) {
   Context c = context();
   const CompiledProgram two = compiled(c, program());
-  const Bound b = bound(c);
+  const BoundProgram b = bound(c);
   const DeviceStream stream = DeviceStream::make(Device::open(c).value()).value();
   const auto zero = [](const StepRecord& record) -> Result<void> {
     const TensorView& view = record.written.at(0).view;
@@ -115,14 +98,14 @@ TEST_F(CudaObserved, WhatAnObserverChangesGoesBack) {
     return {};
   };
   ASSERT_TRUE(two.run(b.arguments, stream, observed(zero)));
-  ASSERT_TRUE(b.tensors[3].download(b.host[3]));
+  ASSERT_TRUE(b.there[3].download(b.host[3]));
   for (int64_t i = 0; i < 33 * 9; ++i) ASSERT_EQ(b.host[3].view().as<float>()[i], 0) << "made of zeros";
 }
 
 TEST_F(CudaObserved, CopiesThatFailSayWhichStep) {
   Context c = context();
   const CompiledProgram two = compiled(c, program());
-  const Bound b = bound(c);
+  const BoundProgram b = bound(c);
   size_t told = 0;
   Execution execution = two.prepare(b.arguments, observed([&](const StepRecord& record) -> Result<void> {
                                       ++told;
@@ -150,7 +133,7 @@ TEST_F(CudaObserved, CopiesThatFailSayWhichStep) {
 TEST_F(CudaObserved, E0646NoCaptureIsObserved) {
   Context c = context();
   const CompiledProgram two = compiled(c, program());
-  const Bound b = bound(c);
+  const BoundProgram b = bound(c);
   const DeviceStream stream = DeviceStream::make(Device::open(c).value()).value();
   const auto handle = static_cast<runtime::cuda::StreamHandle>(stream.get().handle);
   size_t told = 0;

@@ -14,6 +14,8 @@
 #include "device/gpu/abi.h"
 #include "diag/diagnostic.hpp"
 #include "runtime/hip/driver.hpp"
+#include "support/expect_error.hpp"
+#include "support/gpu_problem.hpp"
 #include "toolchain/hiprtc.hpp"
 #include "unit/runtime_cuda/fake_hip.hpp"
 
@@ -23,7 +25,7 @@ namespace {
 using diag::Code;
 using runtime::cuda::Status;
 
-class HipApi : public ::testing::Test {
+class HipApi : public ::testing::Test, public test::ExpectsErrors, public test::GpuProblems {
  protected:
   void SetUp() override {
     fake_.reset();
@@ -33,66 +35,25 @@ class HipApi : public ::testing::Test {
     folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
   }
   ContextOptions options() {
-    ContextOptions made;
-    made.cache_dir = folder_->path() + "/cache";
-    made.threads = 1;
-    made.hip_runtime = CODETTA_FAKE_HIP;
-    made.hiprtc = CODETTA_FAKE_HIP;
+    ContextOptions made = test::hip_options(*folder_, CODETTA_FAKE_HIP);
     made.log = [this](std::string_view line) { log_.emplace_back(line); };
     return made;
   }
   Context context() { return Context::make(options()).value(); }
 
-  // [m, k] x [k, n] -> D on the device, outputs poisoned.
-  struct Problem {
-    std::vector<DeviceTensor> tensors;
-    GemmArguments arguments;
-  };
   static Problem problem(Context& context, const std::string& text = plain) {
-    const Device device = Device::open(Backend::hip, context).value();
-    const Dims shapes[] = {{m, k}, {k, n}, {m, n}};
-    Problem made;
-    for (uint64_t i = 0; i < 3; ++i) {
-      const Tensor host = Tensor::make(f32, shapes[i]).value();
-      if (i < 2) {
-        fill_random(host, i + 1);
-      } else {
-        fill_poison(host);
-      }
-      made.tensors.push_back(DeviceTensor::copy_of(device, host).value());
-    }
-    made.arguments.A = made.tensors[0];
-    made.arguments.B = made.tensors[1];
-    std::vector<NamedArgument> bound{{"D", made.tensors[2].view()}};
-    if (text.find("total") != std::string::npos) {
-      made.tensors.push_back(DeviceTensor::copy_of(device, Tensor::make(f32, {m, 1}).value()).value());
-      bound.push_back({"total", made.tensors.back().view()});
-    }
-    made.arguments.out = made.tensors[2].view();
-    made.arguments.epilogue = EpilogueArguments::make(text, bound).value();
-    return made;
+    return problem_on(Device::open(Backend::hip, context).value(), f32, text);
   }
   static KernelList kernels(const Problem& of, Context& context, const Target& target = hip) {
     DiscoveryOptions simt;  // what the pretended driver computes
     simt.filter = [](const KernelMetadata& kernel) { return kernel.family == "simt"; };
     return find_kernels(of.arguments, target, simt, context).value();
   }
-  template <class T>
-  static void expect(const Result<T>& result, Code code, std::string_view part) {
-    ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code(), static_cast<uint16_t>(code)) << result.error().render();
-    EXPECT_NE(result.error().render().find(part), std::string::npos) << result.error().render();
-    EXPECT_NE(result.error().render().find("help: "), std::string::npos) << result.error().render();
-  }
   static const Finding& finding(const std::vector<Finding>& findings, std::string_view what) {
     return *std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.what == what; });
   }
 
-  static constexpr int64_t m = 33, n = 20, k = 17;
   static inline const Target hip{Backend::hip, {}, ""};
-  static inline const std::string plain = "def plain(accum):\n    D = accum\n    return D\n";
-  static inline const std::string reducing =
-      "def reducing(accum):\n    D = accum\n    total = sum(accum, dim=-1)\n    return D, total\n";
   test::FakeDriver& fake_ = test::fake_driver(CODETTA_FAKE_LIBCUDA);
   test::FakeHip& hip_ = test::fake_hip(CODETTA_FAKE_HIP);
   std::optional<base::TemporaryDirectory> folder_;

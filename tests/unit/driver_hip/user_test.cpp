@@ -9,6 +9,8 @@
 #include "base/files.hpp"
 #include "codetta/codetta.hpp"
 #include "diag/diagnostic.hpp"
+#include "support/expect_error.hpp"
+#include "support/gpu_problem.hpp"
 #include "unit/runtime_cuda/fake_hip.hpp"
 
 namespace codetta {
@@ -16,7 +18,7 @@ namespace {
 
 using diag::Code;
 
-class HipUser : public ::testing::Test {
+class HipUser : public ::testing::Test, public test::ExpectsErrors {
  protected:
   void SetUp() override {
     fake_.reset();
@@ -25,14 +27,7 @@ class HipUser : public ::testing::Test {
     folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
     begin();
   }
-  void begin() {
-    ContextOptions options;
-    options.cache_dir = folder_->path() + "/cache";
-    options.threads = 1;
-    options.hip_runtime = CODETTA_FAKE_HIP;
-    options.hiprtc = CODETTA_FAKE_HIP;
-    context_.emplace(Context::make(options).value());
-  }
+  void begin() { context_.emplace(Context::make(test::hip_options(*folder_, CODETTA_FAKE_HIP)).value()); }
   static constexpr const char* text =
       "def f(x: f32[\"m\", \"n\"], decay: f32):\n"
       "    y = user_kernel(\"scale\", x, decay, out=\"f32[m, n]\")\n"
@@ -61,14 +56,6 @@ class HipUser : public ::testing::Test {
     }
     return nullptr;
   }
-  template <class T>
-  static void expect(const Result<T>& result, Code code, std::string_view part) {
-    ASSERT_FALSE(result) << part;
-    EXPECT_EQ(result.error().code(), static_cast<uint16_t>(code)) << result.error().render();
-    EXPECT_NE(result.error().render().find(part), std::string::npos) << result.error().render();
-    EXPECT_NE(result.error().render().find("help: "), std::string::npos) << result.error().render();
-  }
-
   test::FakeDriver& fake_ = test::fake_driver(CODETTA_FAKE_LIBCUDA);
   test::FakeHip& hip_ = test::fake_hip(CODETTA_FAKE_HIP);
   std::optional<base::TemporaryDirectory> folder_;

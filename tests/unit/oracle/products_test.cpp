@@ -112,17 +112,21 @@ TEST(Products, RoundedFactors) {
     ASSERT_EQ(strict.outputs[0].elements[i].bound, loose.outputs[0].elements[i].bound);
 }
 
+// How wide what may be stored of a row times a column is.
+double width_of(Data a, Data b, const OracleOptions& options) {
+  Maker maker({&a, &b});
+  maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
+  const ExpectedElement e = maker.evaluate(options).outputs[0].elements[0];
+  return e.high - e.low;
+}
+
 // 8-bit floats whose sums keep 13 bits: exact where these hold every product, and only there.
 TEST(Products, SumsOfFewerBits) {
   const auto width = [](const std::vector<double>& values, double rounding) {
     const auto count = static_cast<int64_t>(values.size());
-    Data a(DType::f8e4m3, {1, count}, values), b(DType::f8e4m3, {count, 1}, values);
-    Maker maker({&a, &b});
-    maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
     OracleOptions options;
     options.product_rounding = rounding;
-    const ExpectedElement e = maker.evaluate(options).outputs[0].elements[0];
-    return e.high - e.low;
+    return width_of({DType::f8e4m3, {1, count}, values}, {DType::f8e4m3, {count, 1}, values}, options);
   };
   EXPECT_EQ(width({1, 1.125, 16}, 0), 0) << "258.265625 is an f32";
   EXPECT_GT(width({1, 1.125, 16}, 0x1p-13), 258 * 0x1p-13);
@@ -130,14 +134,11 @@ TEST(Products, SumsOfFewerBits) {
 }
 
 TEST(Products, BoundGrowsWithRoundingsAndFlushing) {
-  Data a(DType::bf16, {1, 4}, {0x1p-130, 1, 1, 1}), b(DType::bf16, {4, 1}, {1, 1.0 / 3, 2.0 / 3, 0.1});
+  const Data a(DType::bf16, {1, 4}, {0x1p-130, 1, 1, 1}), b(DType::bf16, {4, 1}, {1, 1.0 / 3, 2.0 / 3, 0.1});
   const auto width = [&](CpuIsa isa) {
-    Maker maker({&a, &b});
-    maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
     OracleOptions options;
     options.isa = isa;
-    const ExpectedElement e = maker.evaluate(options).outputs[0].elements[0];
-    return e.high - e.low;
+    return width_of(a, b, options);
   };
   EXPECT_GT(width(CpuIsa::generic), width(CpuIsa::avx2));
   EXPECT_GT(width(CpuIsa::amx), width(CpuIsa::avx2));

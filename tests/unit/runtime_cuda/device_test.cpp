@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/cuda/stream.hpp"
+#include "support/expect_error.hpp"
 #include "unit/runtime_cuda/fake_driver.hpp"
 
 namespace codetta::runtime::cuda {
@@ -16,19 +17,12 @@ namespace {
 
 using diag::Code;
 
-class CudaDevice : public ::testing::Test {
+class CudaDevice : public ::testing::Test, public codetta::test::ExpectsErrors {
  protected:
   void SetUp() override {
     fake_.reset();
     driver_ = Driver::load(CODETTA_FAKE_DRIVER).value();
     device_ = Device::open(driver_, 0).value();
-  }
-  template <class T>
-  static void expect(const Result<T>& result, Code code, std::string_view part) {
-    ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code(), static_cast<uint16_t>(code)) << result.error().render();
-    EXPECT_NE(result.error().render().find(part), std::string::npos) << result.error().render();
-    EXPECT_NE(result.error().render().find("help: "), std::string::npos) << result.error().render();
   }
   static std::string image(const std::string& kernels) {
     std::string bytes =

@@ -12,6 +12,7 @@
 #include "device/gpu/abi.h"
 #include "runtime/cuda/stream.hpp"
 #include "runtime/cuda/tensor_map.hpp"
+#include "support/expect_error.hpp"
 #include "support/plain_store.hpp"
 #include "unit/runtime_cuda/fake_driver.hpp"
 
@@ -23,7 +24,7 @@ using package::GpuEntry;
 using types::Dim;
 using Params = codetta::gpu::Params<0, 1, 1, 0>;
 
-class CudaExecution : public ::testing::Test {
+class CudaExecution : public ::testing::Test, public codetta::test::ExpectsErrors {
  protected:
   void SetUp() override {
     fake_.reset();
@@ -88,12 +89,6 @@ class CudaExecution : public ::testing::Test {
   }
   Result<Execution> prepare(const package::Package& package, Bindings bindings) {
     return Execution::make(std::make_shared<const package::Package>(package), {module_}, std::move(bindings));
-  }
-  template <class T>
-  static void expect(const Result<T>& result, Code code, std::string_view part) {
-    ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code(), static_cast<uint16_t>(code)) << result.error().render();
-    EXPECT_NE(result.error().render().find(part), std::string::npos) << result.error().render();
   }
   test::FakeDriver& fake_ = test::fake_driver(CODETTA_FAKE_DRIVER);
   DeviceRef device_;

@@ -151,6 +151,29 @@ extern "C" {
 
 FakeDriver* codetta_fake_driver() { return &state; }
 
+// For tests in other languages. How much of what a launch passes first is kept from now on.
+void codetta_fake_keep(size_t bytes) { state.parameter_bytes = bytes; }
+// A line for each launch since it was asked last: function, grid, block, bytes of shared memory, parameters as hex.
+// False where `room` is too small.
+bool codetta_fake_launches(char* text, size_t room) {
+  std::string lines;
+  for (const FakeLaunch& launch : state.launches) {
+    const LaunchConfig& c = launch.config;
+    lines += launch.function;
+    for (const unsigned n : {c.grid_x, c.grid_y, c.grid_z, c.block_x, c.block_y, c.block_z, c.dynamic_shared})
+      lines += " " + std::to_string(n);
+    lines += " ";
+    for (const std::byte one : launch.parameters) {
+      for (const int shift : {4, 0}) lines += "0123456789abcdef"[static_cast<unsigned>(one) >> shift & 15];
+    }
+    lines += "\n";
+  }
+  state.launches.clear();
+  if (lines.size() >= room) return false;
+  std::memcpy(text, lines.c_str(), lines.size() + 1);
+  return true;
+}
+
 Status cuInit(unsigned) {
   ENTER("cuInit");
   return state.devices == 0 ? Status::NoDevice : Status::Success;

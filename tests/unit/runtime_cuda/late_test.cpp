@@ -6,10 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/cuda/execution.hpp"
-#include "runtime/cuda/stream.hpp"
-#include "unit/runtime/step_program.hpp"
-#include "unit/runtime_cuda/fake_driver.hpp"
+#include "unit/runtime_cuda/step_fixture.hpp"
 
 namespace codetta::runtime::cuda {
 namespace {
@@ -19,25 +16,8 @@ using runtime::test::constant;
 using runtime::test::StepProgram;
 using From = DefineSymbol::From;
 
-class CudaLate : public ::testing::Test {
+class CudaLate : public OnPretendedDevice {
  protected:
-  void SetUp() override {
-    fake_.reset();
-    fake_.managed = true;
-    device_ = Device::open(Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
-    stream_.emplace(OwnedStream::make(device_).value());
-    std::string image =
-        "\x7f"
-        "ELFnothing";
-    image.resize(256);
-    module_ = Module::load(device_, image, "test").value();
-    p_.package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
-  }
-  Result<Execution> prepare() {
-    FromOutside outside{p_.options.externs, p_.options.weights};
-    return Execution::make(std::make_shared<const Package>(p_.package), {module_}, p_.bindings,
-                           {.outside = std::move(outside)});
-  }
   // "E0610 headline: reason", or "ran".
   static std::string outcome(const Result<void>& result) {
     if (result) return "ran";
@@ -50,12 +30,6 @@ class CudaLate : public ::testing::Test {
     if (!execution) return outcome(execution.error());
     return outcome(execution->run(stream_->get()));
   }
-
-  codetta::test::FakeDriver& fake_ = codetta::test::fake_driver(CODETTA_FAKE_DRIVER);
-  DeviceRef device_;
-  ModuleRef module_;
-  std::optional<OwnedStream> stream_;
-  StepProgram p_;
 };
 
 // What a function saw, and what it makes.

@@ -7,10 +7,7 @@
 #include <tuple>
 
 #include "package/written.hpp"
-#include "runtime/cuda/execution.hpp"
-#include "runtime/cuda/stream.hpp"
-#include "unit/runtime/step_program.hpp"
-#include "unit/runtime_cuda/fake_driver.hpp"
+#include "unit/runtime_cuda/step_fixture.hpp"
 
 namespace codetta::runtime::cuda {
 namespace {
@@ -31,20 +28,8 @@ struct Told {
   }
 };
 
-class CudaObserve : public ::testing::Test {
+class CudaObserve : public OnPretendedDevice {
  protected:
-  void SetUp() override {
-    fake_.reset();
-    fake_.managed = true;
-    device_ = Device::open(Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
-    stream_.emplace(OwnedStream::make(device_).value());
-    std::string image =
-        "\x7f"
-        "ELFnothing";
-    image.resize(256);
-    module_ = Module::load(device_, image, "test").value();
-    p_.package.target = {Backend::cuda, CpuIsa::generic, "sm_90a"};
-  }
   // Temporaries lie in memory of the pretended device, which the test reads as its own.
   static Told told(const Package& package, const StepEvent& event) {
     Told result{place_of(package, *event.step), {}};
@@ -56,12 +41,6 @@ class CudaObserve : public ::testing::Test {
       result.written.emplace_back(package.buffers[buffer].name, std::move(values));
     }
     return result;
-  }
-  Result<Execution> prepare(Observer observer) {
-    package_ = std::make_shared<const Package>(p_.package);
-    FromOutside outside{p_.options.externs, p_.options.weights};
-    return Execution::make(package_, {module_}, p_.bindings,
-                           {.outside = std::move(outside), .observer = std::move(observer)});
   }
   Observer watch(std::vector<Told>& into) {
     return [this, &into](const StepEvent& event, const Device& device, StreamHandle stream) -> Result<void> {
@@ -114,13 +93,6 @@ class CudaObserve : public ::testing::Test {
     for (const Note& note : d.notes) text += "; " + note.text;
     return text;
   }
-
-  codetta::test::FakeDriver& fake_ = codetta::test::fake_driver(CODETTA_FAKE_DRIVER);
-  std::shared_ptr<const Package> package_;
-  DeviceRef device_;
-  ModuleRef module_;
-  std::optional<OwnedStream> stream_;
-  StepProgram p_;
   int64_t last_end_ = 0;
 };
 
