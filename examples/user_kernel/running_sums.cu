@@ -2,7 +2,7 @@
 // sums(r, c) = x(r, c) + decay * sums(r, c - 1) on an NVIDIA GPU: called by program.py as user_kernel("running_sums",
 // ...). A warp has a row; each lane first sums a piece of it, then adds what the pieces in front have come to.
 #pragma codetta kernel(x: f32[m, n], decay: f32, out sums: f32[m, n])
-#pragma codetta sizes(m: i32, n: i32, stride(x, 0)) config(ROWS = 4)
+#pragma codetta sizes(m: i32, n: i32, stride(x, 0)) config(ROWS = 4) config(ROWS = 1) config(ROWS = 8)
 #pragma codetta block(32, ROWS) grid(ceil_div(m, ROWS)) shared(4 * n * ROWS)
 
 __device__ float power(float base, int exponent) {

@@ -279,6 +279,7 @@ struct TuneResult {
   double microseconds = 0;  // median; 0 when it failed
   double spread = 0;        // (p75 - p25) / median
   std::string failure;      // why it cannot win; empty when it may
+  std::string call{};       // of programs: what was called, "running_sums(f32[128, 24], f32) -> f32[128, 24]"
 };
 struct TuneReport {
   std::vector<TuneResult> results;  // best first

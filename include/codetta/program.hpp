@@ -218,4 +218,19 @@ CODETTA_API Result<VerifyReport> verify(const Program& program, const std::vecto
                                         const Target& target, const VerifyOptions& options,
                                         Context& context = Context::process_default());
 
+// Times the configurations (docs/language.md, config) of the kernels of the user's that the program calls, each call by
+// itself: over what the program computes from these arguments, which hold every parameter (outputs among them are not
+// written, nothing is donated), over random data in branches and loops, and where what is in front does not run, which
+// `note` says. Calls with the same types and sizes are one. A configuration whose results are not those of the first
+// one that ran, but for rounding, loses alone, and so does one that does not compile, cannot be launched, crashes or
+// hangs (these two on a CPU, as in tune() of a GEMM); `failure` says why. The times are kept on disk, keyed by source,
+// configuration, types, sizes, machine, driver, compiler and build of this library: compile(), build() and explain()
+// take the fastest for the sizes that are hinted at. What is compiled already stays as it is. `max_candidates` is of a
+// call; no configuration to choose from is no error but an empty report with a `note`.
+// Errors: those of shapes(), and of planning (E0231, E03xx); E0403, E0430, E064x (the target does not run here, or the
+// GPU's context is lost), E0703 (options).
+CODETTA_API Result<TuneReport> tune(const Program& program, const std::vector<NamedArgument>& arguments,
+                                    const Target& target, const TuneOptions& options = {},
+                                    Context& context = Context::process_default());
+
 }  // namespace codetta

@@ -174,7 +174,8 @@ int run(int argc, char** argv) {
   CLI::App* emit_verb = app.add_subcommand(
       "emit", "Print a stage: ast, graph, plan, memory, source, host, python, asm, ptx, sass, manifest, evt");
   CLI::App* compile_verb = app.add_subcommand("compile", "Compile into the cache without running");
-  CLI::App* tune_verb = app.add_subcommand("tune", "Time the candidates, keep the results");
+  CLI::App* tune_verb =
+      app.add_subcommand("tune", "Time the candidates of a GEMM, or of a program's own kernels; keep the results");
   CLI::App* run_verb = app.add_subcommand("run", "Run a program on files or random data");
   CLI::App* build_verb = app.add_subcommand("build", "Build programs as a shared library with a C header");
   CLI::App* doctor_verb = app.add_subcommand("doctor", "What was looked for on this machine, and found");
@@ -184,7 +185,8 @@ int run(int argc, char** argv) {
   help_verb->add_option("topic", help_of, "A command, an error's code such as E0207, or errors for all of them");
   for (CLI::App* verb : {gemm_verb, verify_verb, bench_verb, explain_verb, kernels_verb, emit_verb, compile_verb,
                          tune_verb, build_verb}) {
-    add_gemm(*verb, options, verb != build_verb, verb == explain_verb || verb == emit_verb || verb == compile_verb);
+    add_gemm(*verb, options, verb != build_verb,
+             verb == explain_verb || verb == emit_verb || verb == compile_verb || verb == tune_verb);
   }
   for (CLI::App* verb : app.get_subcommands({})) add_common(*verb, common);
   // An empty text is no way to leave an option out: "--epilogue $UNSET" must not run the plain product.
@@ -218,6 +220,10 @@ int run(int argc, char** argv) {
   }
   for (CLI::App* verb : {explain_verb, compile_verb, tune_verb})
     verb->add_option("--report", options.report, "Also write one self-contained HTML page: FILE.html");
+  tune_verb->add_option("program,--program", program_file, "A program, whose own kernels are timed: PROGRAM.py");
+  tune_verb
+      ->add_option("--dim", program.dims, "Of a program: a size of random parameters: batch=8 (those not said: 16)")
+      ->allow_extra_args(false);
   tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(budgets);
   tune_verb->add_option("--export", export_file, "Time nothing: write all kept results to FILE")->check(said);
   tune_verb->add_option("--import", import_file, "Time nothing: keep the results that FILE has")->check(said);
@@ -361,6 +367,16 @@ int run(int argc, char** argv) {
     if (tune_verb->parsed() && !(export_file + import_file).empty()) {
       if (auto all = exchanges_all(*tune_verb); !all) return report(all.error(), common.json);
       return exchange_tuning(common, export_file, import_file);
+    }
+    if (tune_verb->parsed() && !program_file.empty()) {
+      ProgramOptions timed = program;
+      timed.file = program_file;
+      timed.kernels = tune_verb->get_option("--kernel")->results();
+      timed.tensors = options.tensors;
+      timed.scalars = options.scalars;
+      timed.seed = options.seed;
+      timed.seeded = tune_verb->count("--seed") > 0;
+      return tune_program(common, timed, budget, tune_candidates);
     }
     if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates);
     program.seeded = run_verb->count("--seed") > 0;

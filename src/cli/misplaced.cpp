@@ -136,16 +136,30 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
       given({"--m",         "--n",      "--k",    "--batch",       "--dtype",       "--b-dtype",    "--accumulator",
              "--out-dtype", "--a",      "--b",    "--tensor",      "--scalar",      "--out",        "--epilogue",
              "--seed",      "--strict", "--math", "--transpose-a", "--transpose-b", "--as-unfused", "--force"});
+  // What a program's kernels are timed on.
+  const bool tunes = program && verb.get_name() == "tune";
+  if (tunes && (gemm == "--tensor" || gemm == "--scalar" || gemm == "--seed"))
+    gemm = given({"--m", "--n", "--k", "--batch", "--dtype", "--b-dtype", "--accumulator", "--out-dtype", "--a", "--b",
+                  "--out", "--epilogue", "--strict", "--math", "--transpose-a", "--transpose-b", "--as-unfused",
+                  "--force"});
+  if (tunes && !given({"--report"}).empty())
+    return usage_error("--report is for the tuning of a GEMM",
+                       "what was measured of a program's own kernels stands on the page of the program",
+                       "leave it out, and say compile PROGRAM --report FILE.html then");
+  if (!program && verb.get_name() == "tune" && !given({"--dim"}).empty())
+    return usage_error("--dim is for a program", "sizes of a GEMM are --m, --n, --k and --batch",
+                       "leave it out, or name a program");
   if (const CLI::Option* kernel = verb.get_option_no_throw("--kernel");
       !program && verb.get_name() != "build" && verb.get_name() != "run" && kernel != nullptr && kernel->count() > 1)
     return usage_error("--kernel is given " + std::to_string(kernel->count()) + " times",
                        "the kernels of a GEMM are narrowed down by one name", "leave the others out");
   const bool function = program && verb.get_name() != "build" && !given({"--function"}).empty();
   if (program && (function || !gemm.empty()))
-    return usage_error((function ? "--function" : gemm) + " is for a GEMM and its epilogue",
-                       function ? verb.get_name() + " takes the last function of a program's text"
-                                : "a program's text says sizes, types and what is computed",
-                       "leave it out; likely sizes are said by --hint");
+    return usage_error(
+        (function ? "--function" : gemm) + " is for a GEMM and its epilogue",
+        function ? verb.get_name() + " takes the last function of a program's text"
+                 : "a program's text says sizes, types and what is computed",
+        tunes ? "leave it out; sizes are said by --dim" : "leave it out; likely sizes are said by --hint");
   if (verb.get_name() == "build" && !cutlass) {
     const bool repro = !given({"--repro"}).empty();
     if (!repro && !given({"--dim"}).empty())
@@ -173,13 +187,14 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
 
 Result<void> exchanges_all(const CLI::App& tune) {
   for (const char* name :
-       {"--m",          "--n",           "--k",      "--batch",       "--dtype",       "--b-dtype",
-        "--a",          "--b",           "--tensor", "--scalar",      "--out",         "--epilogue",
-        "--function",   "--kernel",      "--seed",   "--strict",      "--math",        "--out-dtype",
-        "--as-unfused", "--accumulator", "--force",  "--transpose-a", "--transpose-b", "--budget",
-        "--candidates", "--report",      "--target", "--device",      "--no-vendor",   "--cuda-home"}) {
+       {"--m",           "--n",           "--k",        "--batch",      "--dtype",      "--b-dtype",     "--a",
+        "--b",           "--tensor",      "--scalar",   "--out",        "--epilogue",   "--function",    "--kernel",
+        "--seed",        "--strict",      "--math",     "--out-dtype",  "--as-unfused", "--accumulator", "--force",
+        "--transpose-a", "--transpose-b", "--budget",   "--candidates", "--report",     "--target",      "--device",
+        "program",       "--no-vendor",   "--cuda-home"}) {
     if (tune.count(name) == 0) continue;
-    return usage_error(std::string(name) + " is not for " + (tune.count("--export") > 0 ? "--export" : "--import"),
+    const std::string what = name == std::string_view("program") ? "a program" : name;
+    return usage_error(what + " is not for " + (tune.count("--export") > 0 ? "--export" : "--import"),
                        "a tuning file carries all results that are kept, and nothing is timed", "leave it out");
   }
   return {};

@@ -12,6 +12,7 @@
 #include "cli/places.hpp"
 #include "cli/program_run.hpp"
 #include "cli/specs.hpp"
+#include "cli/tune.hpp"
 #include "cli/user_kernels.hpp"
 #include "cli/verbs.hpp"
 #include "cli/watch.hpp"
@@ -326,6 +327,46 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   }
   const bool passed = !done->checked || done->checked->verdict == VerifyReport::Verdict::Pass;
   return passed ? exit_ok : exit_program;
+}
+
+int tune_program(const CommonOptions& common, const ProgramOptions& options, double budget_seconds, size_t candidates) {
+  auto source = read_source(options.file, TextOf::Program);
+  if (!source) return report(source.error(), common.json);
+  auto program = Program::parse(source->text, source->name);
+  if (!program) return report(program.error(), common.json);
+  program = with_sources(*program, options.kernels);
+  if (!program) return report(program.error(), common.json);
+  auto given = Given::make(options);
+  if (!given) return report(given.error(), common.json);
+  if (auto ok = check_names(*given); !ok) return report(ok.error(), common.json);
+  auto target = target_of(common);
+  if (!target) return report(target.error(), common.json);
+  auto context = context_of(common);
+  if (!context) return report(context.error(), common.json);
+  auto asked = asked_sizes(options);
+  if (!asked) return report(asked.error(), common.json);
+  ProgramData data;
+  if (auto ok = load_inputs(*program, *given, data); !ok) return report(ok.error(), common.json);
+  const size_t given_count = data.arguments.size();
+  if (auto ok = add_random(*program, asked->dims, options.seed, data); !ok) return report(ok.error(), common.json);
+  if (options.seeded && data.arguments.size() == given_count)
+    return report(usage_error("--seed has no effect", "every parameter is given", "leave it out"), common.json);
+  auto shapes = program->shapes(data.arguments);
+  if (!shapes) return report(shapes.error(), common.json);
+  data.shapes = *std::move(shapes);
+  if (auto ok = check_dims(asked->dims, data); !ok) return report(ok.error(), common.json);
+  std::optional<OnDevice> copies;
+  if (on_gpu(*target)) {
+    auto device = Device::open(target->backend, *context);
+    if (!device) return report(device.error(), common.json);
+    auto made = OnDevice::make(*device, data.arguments);
+    if (!made) return report(made.error(), common.json);
+    copies = *std::move(made);
+  }
+  const auto timed = [&](const TuneOptions& tuning) {
+    return codetta::tune(*program, copies ? copies->named() : data.arguments, *target, tuning, *context);
+  };
+  return told_tuning(common, budget_seconds, candidates, timed, *context);
 }
 
 }  // namespace codetta::cli

@@ -10,6 +10,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/places.hpp"
 #include "cli/session.hpp"
+#include "cli/tune.hpp"
 #include "cli/verbs.hpp"
 
 namespace codetta::cli {
@@ -29,12 +30,9 @@ std::string best_of(const TuneProgress& p) {
 
 }  // namespace
 
-int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates) {
-  if (!options.kernel.empty()) return report(all_kernels("tune"), common.json);
-  auto session = Session::make(common, options, true);
-  if (!session) return report(session.error(), common.json);
-  if (auto unwritten = writes_nothing("tune", session->problem); !unwritten)
-    return report(unwritten.error(), common.json);
+int told_tuning(const CommonOptions& common, double budget_seconds, size_t candidates,
+                const std::function<Result<TuneReport>(const TuneOptions&)>& timed, Context& context,
+                const std::function<Result<void>(const TuneReport&)>& also) {
   take_time_when_interrupted();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   auto last = std::chrono::steady_clock::now() - std::chrono::hours(1);
@@ -60,27 +58,28 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
     }
     return !interrupted().load(std::memory_order_relaxed);
   };
-  auto result = codetta::tune(session->arguments, session->target, tuning, session->context);
+  auto result = timed(tuning);
   if (terminal && !common.json) std::fprintf(stderr, "\r\033[K");
   if (!result) return report(result.error(), common.json);
   size_t measured = 0;
   for (const TuneResult& r : result->results) measured += r.failure.empty() ? 1 : 0;
-  const CacheReport cache = cache_report(session->context);
+  const CacheReport cache = cache_report(context);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f s", result->seconds);
-  if (!options.report.empty()) {
-    const auto page = html_report(session->arguments, session->target, &*result, session->context);
-    if (!page) return report(page.error(), common.json);
-    if (const auto written = write_text(options.report, *page); !written) return report(written.error(), common.json);
+  if (also) {
+    if (const auto done = also(*result); !done) return report(done.error(), common.json);
   }
   nlohmann::json json{{"complete", result->complete},
                       {"seconds", result->seconds},
                       {"note", result->note},
                       {"results", nlohmann::json::array()}};
+  std::string call;
   for (const TuneResult& r : result->results) {
     json["results"].push_back(
         {{"kernel", r.kernel}, {"median_us", r.microseconds}, {"spread", r.spread}, {"failure", r.failure}});
+    if (!r.call.empty()) json["results"].back()["call"] = r.call;
     if (common.json) continue;
+    if (r.call != call) std::printf("%s\n", (call = r.call).c_str());
     if (r.failure.empty()) {
       std::printf("%-44s %12.2f us  spread %4.1f %%\n", r.kernel.c_str(), r.microseconds, r.spread * 100);
     } else {
@@ -100,6 +99,24 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
                                                                               : ("kept in " + cache.directory).c_str());
   }
   return measured == 0 ? exit_program : exit_ok;
+}
+
+int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates) {
+  if (!options.kernel.empty()) return report(all_kernels("tune"), common.json);
+  auto session = Session::make(common, options, true);
+  if (!session) return report(session.error(), common.json);
+  if (auto unwritten = writes_nothing("tune", session->problem); !unwritten)
+    return report(unwritten.error(), common.json);
+  const auto timed = [&](const TuneOptions& tuning) {
+    return codetta::tune(session->arguments, session->target, tuning, session->context);
+  };
+  const auto page = [&](const TuneReport& result) -> Result<void> {
+    if (options.report.empty()) return {};
+    const auto made = html_report(session->arguments, session->target, &result, session->context);
+    if (!made) return made.error();
+    return write_text(options.report, *made);
+  };
+  return told_tuning(common, budget_seconds, candidates, timed, session->context, page);
 }
 
 namespace {

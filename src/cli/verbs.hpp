@@ -50,6 +50,9 @@ struct ProgramOptions {
   bool seeded = false;  // --seed was given
 };
 int run_program(const CommonOptions& common, const ProgramOptions& options);
+// The configurations of the kernels of the user's that a program calls, at most `candidates` a call. Parameters that
+// are not given are random.
+int tune_program(const CommonOptions& common, const ProgramOptions& options, double budget_seconds, size_t candidates);
 
 struct BuildLibraryOptions {
   std::string program;                 // file or text

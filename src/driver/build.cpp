@@ -194,7 +194,8 @@ Result<void> add_kernels(emit::host::Program& program, LibraryPlan& planned, Con
 }  // namespace
 
 Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Target& wanted,
-                                 const BuildOptions& options, ContextState& context, bool compiled, bool whole) {
+                                 const BuildOptions& options, ContextState& context, bool compiled, bool whole,
+                                 Context* tunes) {
   CODETTA_TRY(const Target target, resolve_target(context, wanted));
   if (target.backend != Backend::cpu && target.backend != Backend::cuda && target.backend != Backend::hip) {
     return diag::error(diag::Code::host_feature, fmt::format("libraries are not built for {}", target.to_string()))
@@ -260,8 +261,16 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     for (const SizeHints& hints : sizes.sets) {
       CODETTA_TRY(plan::Plan plan, planned_for(hints, plan::Alignment::Hinted));
       if (options.tune_seconds > 0) {
-        CODETTA_TRY(const std::string tuned,
-                    tune_plan(plan, state.function.name, hints, planned.values, options, context));
+        std::string configurations;
+        if (tunes != nullptr) {
+          CODETTA_TRY(configurations, tune_configurations(plan, one, hints, options, *tunes));
+        }
+        CODETTA_TRY(std::string tuned, tune_plan(plan, state.function.name, hints, planned.values, options, context));
+        if (!configurations.empty()) {
+          Json both = Json::parse(tuned);
+          both["configurations"] = Json::parse(configurations);
+          tuned = both.dump();
+        }
         planned.tuning.emplace_back(
             sizes.axes.empty() ? state.function.name : state.function.name + ", " + hints_text(hints), tuned);
       }
@@ -451,7 +460,8 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   std::vector<std::string> read;
   if (!options.weights.empty()) read.push_back(options.weights);
   CODETTA_CHECK_OK(check_writable(report.library, beside, read));
-  CODETTA_TRY(const LibraryPlan planned, plan_library(programs, target, options, state, !state.options.no_jit));
+  CODETTA_TRY(const LibraryPlan planned,
+              plan_library(programs, target, options, state, !state.options.no_jit, true, &context));
   if (state.options.no_jit || state.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")
         .reason("a library is compiled")

@@ -32,9 +32,11 @@ struct LibraryPlan {
 };
 
 // `compiled`: kernels for a GPU are; without it the text has names in place of their code. `whole`: the
-// programs have a form as host text, which is E0440 otherwise. Errors: those of build().
+// programs have a form as host text, which is E0440 otherwise. `tunes`: the same context, in which kernels of the
+// user's are timed where options.tune_seconds asks for it; null: they are not. Errors: those of build().
 Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Target& wanted,
-                                 const BuildOptions& options, ContextState& context, bool compiled, bool whole = true);
+                                 const BuildOptions& options, ContextState& context, bool compiled, bool whole = true,
+                                 Context* tunes = nullptr);
 // Its translation units and what they include; without archives. `file_name` of the library.
 toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler,
                              const std::string& file_name);

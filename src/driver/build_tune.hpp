@@ -8,6 +8,7 @@
 #include "driver/build_constants.hpp"
 #include "driver/context.hpp"
 #include "driver/package_entry.hpp"
+#include "driver/program_state.hpp"
 #include "plan/plan.hpp"
 
 namespace codetta::driver {
@@ -18,5 +19,11 @@ namespace codetta::driver {
 // E0617 a run crashed, E0651 it took longer than options.trial_seconds.
 Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const SizeHints& hints,
                               const ConstantValues& values, const BuildOptions& options, ContextState& context);
+
+// The same for the configurations of the kernels of the user's, which tune_plan() leaves as they are: each call by
+// itself, as tune() of a program does it, on random data of the hinted sizes; the times are kept, too. Empty: none has
+// several. Errors: those of tune(), E0510.
+Result<std::string> tune_configurations(plan::Plan& plan, const Program& program, const SizeHints& hints,
+                                        const BuildOptions& options, Context& context);
 
 }  // namespace codetta::driver

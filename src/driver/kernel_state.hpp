@@ -137,6 +137,9 @@ Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const packag
                                              const Target& target, runtime::Bindings bindings, double& compile_seconds,
                                              GpuPreparation how = {});
 
+// E0703 for a budget, a number of candidates or seconds that cannot be.
+Result<void> check_tune_options(const TuneOptions& options);
+
 KernelMetadata describe(const plan::Candidate& candidate, const Target& target);
 // What Execution::workspace_size() will say of a CPU candidate of this discovery.
 int64_t workspace_bytes(const plan::Candidate& candidate, const package::EpilogueProgram& program,

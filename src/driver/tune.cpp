@@ -273,9 +273,7 @@ Result<TuneReport> Tuning::run() {
 
 }  // namespace
 
-Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options,
-                        Context& context) {
-  const base::DefaultFloats floats;
+Result<void> driver::check_tune_options(const TuneOptions& options) {
   if (!(options.budget_seconds > 0) || options.max_candidates == 0) {
     const bool budget = !(options.budget_seconds > 0);
     return diag::error(diag::Code::option_range,
@@ -290,6 +288,13 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
         .reason("a candidate's first run gets 0 seconds (what its estimate says) or more")
         .help("leave out `trial_seconds`");
   }
+  return {};
+}
+
+Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, const TuneOptions& options,
+                        Context& context) {
+  const base::DefaultFloats floats;
+  CODETTA_CHECK_OK(driver::check_tune_options(options));
   driver::ContextState& state = *context.shared_state();
   CODETTA_TRY(const Target resolved, driver::resolve_target(state, target));
   CODETTA_CHECK_OK(state.check_runs(resolved));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "emulator/hip_context.hpp"
@@ -159,6 +160,47 @@ TEST_F(HipUser, HandsItsResultOver) {
       }
     }
   }
+}
+
+// Results that differ, sources that do not compile and blocks that cannot be launched lose alone.
+TEST_F(HipUser, ConfigurationsAreTuned) {
+  const std::string source =
+      "#pragma codetta kernel(x: f32[m, n], by: f32, out y: f32[m, n]) config(W = 1) config(W = 2) config(W = 3)\n"
+      "#pragma codetta config(W = 4) config(W = 5) grid(m) block(64 * W) block(32) if(W == 5)\n"
+      "#pragma codetta shared(1000 * n) if(W == 4) sizes(n)\n"
+      "extern \"C\" __global__ void scale(const float* x, float by, float* y, int64_t n) {\n"
+      "  for (int64_t c = threadIdx.x; c < n; c += blockDim.x)\n"
+      "    y[blockIdx.x * n + c] = x[blockIdx.x * n + c] * by + (W == 2 && c == 3 ? 1.0f : 0.0f);\n"
+      "#if W == 3\n"
+      "  there_is_no_such_function();\n"
+      "#endif\n"
+      "}\n";
+  const Program program = Program::parse(
+                              "def f(x: f32[\"m\", \"n\"], by: f32):\n    h = x + 1.0\n"
+                              "    y = user_kernel(\"scale\", h, by, out=\"f32[m, n]\")\n    return y\n",
+                              "p.py")
+                              .value()
+                              .with_kernels({{"scale", source, UserKernel::Language::hip, "scale.hip"}})
+                              .value();
+  const DeviceTensor x = there(random(f32, {3, 70}, 5)), y = DeviceTensor::make(*device_, f32, {3, 70}).value();
+  const std::vector<NamedArgument> arguments{{"x", x.view()}, {"by", 0.5}, {"y", y.view()}};
+  const auto report = tune(program, arguments, hip_, {.budget_seconds = 300}, *context_);
+  ASSERT_TRUE(report) << report.error().render();
+  ASSERT_EQ(report->results.size(), 5U);
+  std::map<std::string, std::string> failures;
+  for (const TuneResult& result : report->results) failures[result.kernel] = result.failure;
+  // Those that agree are timed, by graphs, which the emulator does not have: tests/unit/driver_hip goes on from there.
+  EXPECT_EQ(failures["user_scale_W_1"].find("E0646: "), 0U) << failures["user_scale_W_1"];
+  EXPECT_EQ(failures["user_scale_W_5"].find("E0646: "), 0U) << failures["user_scale_W_5"];
+  EXPECT_EQ(failures["user_scale_W_2"].find("its results are not those of user_scale_W_1: [0, 3] is "), 0U)
+      << failures["user_scale_W_2"];
+  EXPECT_NE(failures["user_scale_W_2"].find("3 of 210 elements differ"), std::string::npos);
+  EXPECT_EQ(failures["user_scale_W_3"].find("E05"), 0U) << failures["user_scale_W_3"];
+  EXPECT_EQ(failures["user_scale_W_4"].find("E0650: "), 0U) << failures["user_scale_W_4"];
+  const std::string plan = compile(program, hip_, {{"m", 3}, {"n", 70}}, *context_).value().emit(Stage::Plan).value();
+  EXPECT_NE(plan.find("* user_scale_W_1 "), std::string::npos) << plan;
+  const auto ran = compile(program, hip_, {{"m", 3}, {"n", 70}}, *context_).value().run(arguments);
+  ASSERT_TRUE(ran) << ran.error().render();
 }
 
 }  // namespace

@@ -13,14 +13,14 @@ namespace codetta::test {
 namespace {
 
 // y = x + 100 * WAY
-constexpr const char* source =
+constexpr const char* marked_source =
     "#pragma codetta config(WAY = 0) config(WAY = 1)\n"
     "#pragma codetta config(WAY = 2, HALF = WAY / 2) config(WAY = 1)\n"
     "void marked(Tensor<const float, 2> x, float by, Tensor<float, 2> y) {\n"
     "  for (int64_t r = 0; r < x.size(0); ++r)\n"
     "    for (int64_t c = 0; c < x.size(1); ++c) y(r, c) = x(r, c) * by + 100 * WAY;\n"
     "}\n";
-constexpr const char* text =
+constexpr const char* marked_text =
     "def f(x: f32[\"n\", 24], by: f32):\n"
     "    h = x + 1.0\n"
     "    y = user_kernel(\"marked\", h, by, out=\"f32[n, 24]\")\n"
@@ -38,8 +38,8 @@ class UserTuningTest : public ::testing::Test {
     options.threads = 1;
     return Context::make(options).value();
   }
-  static Program program(const std::string& kernel = source) {
-    return Program::parse(text, "p.py").value().with_kernels({{"marked", kernel, {}, "marked.cc"}}).value();
+  static Program program(const std::string& kernel = marked_source) {
+    return Program::parse(marked_text, "p.py").value().with_kernels({{"marked", kernel, {}, "marked.cc"}}).value();
   }
   static plan::UserSource source_of(const Program& program) {
     return Program::Access::state(program)->user_sources.front();
@@ -76,7 +76,7 @@ TEST_F(UserTuningTest, TheFastestForTheSizesIsCompiled) {
   EXPECT_EQ(way(tuned, 8, context_), 1) << "from the cache";
   EXPECT_EQ(way(tuned, 9, context_), 2);
   EXPECT_EQ(way(tuned, 10, context_), 0) << "times are of their sizes";
-  EXPECT_EQ(way(program(std::string(source) + "\n"), 8, context_), 0) << "and of their source";
+  EXPECT_EQ(way(program(std::string(marked_source) + "\n"), 8, context_), 0) << "and of their source";
 
   // A program of several sizes takes for each what is its fastest.
   const auto sizes = compile(tuned, Target::host(), {{"n", 8}, {"n", 9}}, context_);

@@ -3,6 +3,8 @@
 // how it is launched.
 #include "driver/user_tuning.hpp"
 
+#include <algorithm>
+
 #include "driver/program_state.hpp"
 #include "unit/driver_cuda/fixture.hpp"
 
@@ -82,6 +84,67 @@ TEST_F(CudaUserTuning, WhatIsKeptDecidesTheLaunch) {
   fake_.version = 12080;
   Context later = context();
   EXPECT_EQ(launched(later), (Launched{2, 3, 80}));
+}
+
+TEST_F(CudaUserTuning, TunesWhatThisDeviceRuns) {
+  Context c = context();
+  const Bound b = bound(c);
+  // The last one has 640 threads, more than this device runs.
+  const std::string four = std::string(source) + "#pragma codetta config(ROWS = 20)\n";
+  const auto report = tune(program(four), b.arguments, {Backend::cuda, {}, ""}, {.budget_seconds = 300}, c);
+  ASSERT_TRUE(report) << report.error().render();
+  EXPECT_TRUE(report->complete);
+  EXPECT_EQ(report->note, "a process that uses a GPU cannot be forked: a configuration that hangs is not stopped");
+  ASSERT_EQ(report->results.size(), 4U);
+  for (const TuneResult& result : report->results) EXPECT_EQ(result.call, "scale(f32[6, 10], f32) -> f32[6, 10]");
+  EXPECT_EQ(report->results[3].kernel, "user_scale_ROWS_20");
+  EXPECT_EQ(report->results[3].failure.find("E0650: "), 0U) << report->results[3].failure;
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(report->results[i].failure, "");
+    EXPECT_GT(report->results[i].microseconds, 0);
+  }
+  // What is timed copies nothing to where a caller wants results: what follows the kernel there has one block.
+  ASSERT_FALSE(fake_.captured.empty());
+  size_t timed = 0;
+  for (const test::FakeLaunch& one : fake_.captured) {
+    if (one.function == "scale") {
+      ++timed;
+    } else {
+      EXPECT_EQ(one.config.grid_x * one.config.grid_y * one.config.grid_z, 1U);
+    }
+  }
+  EXPECT_GT(timed, 0U);
+  fake_.launches.clear();
+  const auto compiled = compile(program(four), {Backend::cuda, {}, ""}, {{"m", 6}, {"n", 10}}, c);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  ASSERT_TRUE(compiled->run(b.arguments));
+  EXPECT_EQ("user_scale_ROWS_" + std::to_string(fake_.launches.at(0).config.block_y), report->results[0].kernel);
+}
+
+TEST_F(CudaUserTuning, ALostContextEndsItAndKeepsWhatWasMeasured) {
+  Context c = context();
+  const Bound b = bound(c);
+  TuneOptions options;
+  options.progress = [&](const TuneProgress& progress) {
+    if (progress.done == 1) fake_.fail["cuLaunchKernelEx"] = runtime::cuda::Status::IllegalAddress;
+    return true;
+  };
+  const auto report = tune(program(), b.arguments, {Backend::cuda, {}, ""}, options, c);
+  expect(report, diag::Code::device_failed, "");
+  fake_.fail.clear();
+  const auto record = driver::load_user_record(
+      *c.shared_state(), Program::Access::state(program())->user_sources.front(), {Backend::cuda, {}, "sm_90a"});
+  ASSERT_EQ(record.medians.size(), 1U);
+  EXPECT_EQ(record.medians[0].first, "ROWS=2 of scale(f32[6, 10], f32) -> f32[6, 10]");
+}
+
+TEST_F(CudaUserTuning, WhereThereIsNoDevice) {
+  fake_.devices = 0;
+  Context c = context();
+  const Tensor x = Tensor::make(f32, {6, 10}).value();
+  expect(tune(program(), {{"x", x.view()}, {"decay", 0.5}}, {Backend::cuda, {}, "sm_90a"}, {}, c),
+         diag::Code::device_missing, "");
+  EXPECT_TRUE(compile(program(), {Backend::cuda, {}, "sm_90a"}, {{"m", 6}, {"n", 10}}, c)) << "the first";
 }
 
 }  // namespace

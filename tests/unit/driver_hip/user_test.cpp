@@ -134,5 +134,37 @@ TEST_F(HipUser, E0650WhatADeviceCanNotLaunch) {
   EXPECT_EQ(launch(), nullptr);
 }
 
+// Configurations are timed, those that this device cannot launch lose alone, and the fastest is launched.
+TEST_F(HipUser, ConfigurationsAreTuned) {
+  const std::string source =
+      "#pragma codetta kernel(x: f32[m, n], decay: f32, out y: f32[m, n]) config(ROWS = 2) config(ROWS = 3)\n"
+      "#pragma codetta config(ROWS = 6) block(32, ROWS) grid(ceil_div(m, ROWS)) shared(20000 * m) if(ROWS == 6)\n"
+      "extern \"C\" __global__ void __launch_bounds__(128) scale(const float* x, float decay, float* y) {}\n";
+  const Program program = Program::parse(text, "p.py")
+                              .value()
+                              .with_kernels({{"scale", source, UserKernel::Language::hip, "scale.hip"}})
+                              .value();
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const DeviceTensor x = DeviceTensor::make(device, f32, {6, 10}).value(),
+                     y = DeviceTensor::make(device, f32, {6, 10}).value();
+  const std::vector<NamedArgument> arguments{{"x", x.view()}, {"decay", 0.25}, {"y", y.view()}};
+  const Target hip{Backend::hip, {}, ""};
+  const auto report = tune(program, arguments, hip, {.budget_seconds = 300}, *context_);
+  ASSERT_TRUE(report) << report.error().render();
+  ASSERT_EQ(report->results.size(), 3U);
+  EXPECT_EQ(report->results[2].kernel, "user_scale_ROWS_6");
+  EXPECT_EQ(report->results[2].failure.find("E0650: "), 0U) << report->results[2].failure;
+  EXPECT_EQ(report->results[0].failure + report->results[1].failure, "");
+  fake_.launches.clear();
+  begin();  // another context finds what is kept
+  const Device again = Device::open(Backend::hip, *context_).value();
+  const auto compiled = compile(program, hip, {{"m", 6}, {"n", 10}}, *context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  const auto ran = compiled->run(arguments);
+  ASSERT_TRUE(ran) << ran.error().render();
+  ASSERT_NE(launch(), nullptr);
+  EXPECT_EQ("user_scale_ROWS_" + std::to_string(launch()->config.block_y), report->results[0].kernel);
+}
+
 }  // namespace
 }  // namespace codetta
