@@ -213,6 +213,7 @@ class CudaPrinter {
   const package::GpuMapConfig* map_;
   bool reduces_ = false;
   int warp_rows_ = 0;
+  int row_blocks_ = 1;                  // that share a multiprocessor at least, of rows_at_a_time
   std::optional<plan::Copies> copies_;  // where the configuration has them
   plan::PieceLayout layout_;
   std::set<PartLibrary::Request> needs_;
@@ -596,9 +597,9 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     result.entries.push_back({kind, index, std::move(symbol), threads,
                               kind == GpuEntry::Kind::Gemm && !is_hip(options_.arch) ? config_.shared_bytes : 0,
                               kind == GpuEntry::Kind::Combine ? results_per_block : 1});
-    // Rows wait for memory: two blocks at least share a multiprocessor.
+    // Rows wait for memory: several blocks share a multiprocessor.
     return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", ",
-                     kind == GpuEntry::Kind::Panel ? 2 : 1, ") ", result.entries.back().symbol,
+                     kind == GpuEntry::Kind::Panel ? row_blocks_ : 1, ") ", result.entries.back().symbol,
                      "(const __grid_constant__ Parameters params)");
   };
   if (rows_at_a_time()) {
@@ -667,7 +668,8 @@ Result<CudaSource> CudaPrinter::print() {
     }
     if (rows_at_a_time()) {
       body.blank();
-      CODETTA_CHECK_OK(print_rows_of_map(body, program_, layout_, phase_threads, options_.comments, needs_));
+      CODETTA_TRY(row_blocks_,
+                  print_rows_of_map(body, program_, *map_, layout_, phase_threads, options_.comments, needs_));
     }
     for (uint32_t p = 0; p < program_.phases.size() && !rows_at_a_time(); ++p) {
       if (p > 0 && only_stores_results(p)) continue;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -19,35 +20,68 @@ namespace {
 
 class RowsPrinter {
  public:
-  RowsPrinter(const package::EpilogueProgram& program, const plan::PieceLayout& layout, int threads, bool comments,
-              std::set<PartLibrary::Request>& needs)
-      : program_(program), layout_(layout), threads_(threads), comments_(comments), needs_(needs) {}
-  Result<void> print(CodeWriter& out);
+  RowsPrinter(const package::EpilogueProgram& program, const package::GpuMapConfig& config,
+              const plan::PieceLayout& layout, int threads, bool comments, std::set<PartLibrary::Request>& needs)
+      : program_(program),
+        config_(config),
+        layout_(layout),
+        threads_(threads),
+        comments_(comments),
+        needs_(needs),
+        width_(layout.across * layout.lanes) {}
+  // Gives the blocks that share a multiprocessor at least.
+  Result<int> print(CodeWriter& out);
 
  private:
-  static void print_row_phase(CodeWriter& out, const PhaseText& phase, std::string_view pieces, int at_once);
+  // How the pieces of a row follow each other: `at_once` of them, until there are `pieces`; all of them unrolled where
+  // that is a constant. What is kept of them lies in arrays.
+  struct Pieces {
+    std::string_view count;
+    int at_once = 1;
+    bool unrolled = false;
+    std::vector<KeptLoad> kept{};
+  };
+  Result<void> print_short(CodeWriter& out, const KeptValues& kept, int pieces);
+  Result<void> print_long(CodeWriter& out);
+  void print_states(CodeWriter& out, uint32_t phase) const;
+  static void print_row_phase(CodeWriter& out, const PhaseText& phase, const Pieces& pieces);
   void print_finish(CodeWriter& out, uint32_t phase) const;
-  [[nodiscard]] std::string row_fragment(std::string_view whole) const {
-    return CodeWriter::text_of("RowFragment<", whole, ", ", layout_.across, ", ", program_.reductions.size(),
-                               ", P> f(params, tile);");
+  [[nodiscard]] std::string row_fragment(std::string_view whole, std::string_view more) const {
+    return CodeWriter::text_of("RowFragment<", whole, ", ", layout_.across, ", ", program_.reductions.size(), ", P",
+                               more, "> f(params, tile);");
   }
+  [[nodiscard]] int registers_of(const Held& load) const;
+  [[nodiscard]] int most_pieces(const KeptValues& kept) const;
+  [[nodiscard]] int blocks_of(const KeptValues& kept, int pieces) const;
 
   const package::EpilogueProgram& program_;
+  const package::GpuMapConfig& config_;
   const plan::PieceLayout& layout_;
   int threads_;
   bool comments_;
   std::set<PartLibrary::Request>& needs_;
+  int width_;  // columns of a piece
 };
 
-// The part of a row that is the tile, in so many pieces, `at_once` of them at a time; without `pieces`, in no more than
-// these.
-void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, std::string_view pieces, int at_once) {
+// Pieces whose values a thread keeps.
+int RowsPrinter::most_pieces(const KeptValues& kept) const {
+  return config_.kept_cols / layout_.lanes / static_cast<int>(std::ceil(std::max(kept.most_live, 1.0)));
+}
+
+// What a phase takes and what it makes, both of them in registers: 80 of a thread, for three blocks, have room for 48.
+int RowsPrinter::blocks_of(const KeptValues& kept, int pieces) const {
+  constexpr double kept_by_three = 48;
+  return kept.most_held * pieces * layout_.lanes <= kept_by_three ? config_.row_blocks
+                                                                  : std::min(config_.row_blocks, 2);
+}
+
+// The part of a row that is the tile.
+void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, const Pieces& pieces) {
   put_lines(out, phase.setup);
   if (!phase.column.empty()) {
     out.line("#pragma unroll 1");
     const auto loop = out.block("for (i32 piece = 0; piece < f.pieces(); ++piece)");
-    out.line("f.at_piece(piece);");
-    const auto guard = out.block("if (f.n > 0 && (", phase.column_guard, "))");
+    const auto guard = out.block("if (f.at_piece(piece) && (", phase.column_guard, "))");
     put_lines(out, phase.column);
   }
   for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, ";");
@@ -55,29 +89,52 @@ void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, std::
     const auto row = out.block("if (f.has_row())");
     put_lines(out, phase.row);
     if (phase.has_full_work) {
-      const bool all = pieces.empty();
-      if (!all) out.line("#pragma unroll 1");
-      const auto loop =
-          all ? out.block("") : out.block("for (i32 piece = 0; piece < ", pieces, "; piece += ", at_once, ")");
+      out.line("#pragma unroll", pieces.unrolled ? "" : " 1");
+      const auto loop = out.block("for (i32 piece = 0; piece < ", pieces.count, "; piece += ", pieces.at_once, ")");
       const auto each = [&] {
         out.line("#pragma unroll");
-        auto block = out.block("for (i32 j = 0; j < ", at_once, "; ++j)");
-        out.line("f.at_piece(", all ? "" : "piece + ", "j);");
-        out.line("if (f.n <= 0) continue;");
+        auto block = out.block("for (i32 j = 0; j < ", pieces.at_once, "; ++j)");
+        const std::string beyond =
+            pieces.unrolled && pieces.at_once > 1 ? CodeWriter::text_of("piece + j >= ", pieces.count, " || ") : "";
+        out.line("if (", beyond, "!f.at_piece(piece + j)) continue;");
         return block;
       };
-      if (!phase.loads.empty()) {
-        for (const Held& load : phase.loads) out.line(load.type, " ", load.name, "s[", at_once, "];");
+      const auto kept_of = [&](const Held& load) -> const KeptLoad* {
+        for (const KeptLoad& kept : pieces.kept) {
+          if (load.name == CodeWriter::text_of("l", kept.value)) return &kept;
+        }
+        return nullptr;
+      };
+      // Where a load goes to, and whether it is done here.
+      const auto place = [&](const Held& load) {
+        const KeptLoad* kept = kept_of(load);
+        return kept != nullptr ? CodeWriter::text_of("k", kept->slot, "[piece + j]") : load.name + "s[j]";
+      };
+      const auto is_here = [&](const Held& load) { return kept_of(load) == nullptr || kept_of(load)->first; };
+      if (std::any_of(phase.loads.begin(), phase.loads.end(), is_here)) {
+        for (const Held& load : phase.loads) {
+          if (kept_of(load) == nullptr) out.line(load.type, " ", load.name, "s[", pieces.at_once, "];");
+        }
         const auto fetch = each();
-        for (const Held& load : phase.loads) out.line(load.name, "s[j] = ", load.text, ";");
+        for (const Held& load : phase.loads) {
+          if (is_here(load)) out.line(place(load), " = ", load.text, ";");
+        }
       }
       const auto work = each();
-      for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.name, "s[j];");
+      for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", place(load), ";");
       put_lines(out, phase.by_column);
       put_lines(out, phase.full);
     }
   }
   for (const Held& state : phase.row_states) out.line("s", state.text, ".take(", state.name, ");");
+}
+
+void RowsPrinter::print_states(CodeWriter& out, uint32_t phase) const {
+  for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
+    const package::Reduction& r = program_.reductions[k];
+    if (r.phase == phase)
+      out.line("RowState<", state_name(r.kind), ", ", cuda_dialect().type(r.type).element, "> s", k, ";");
+  }
 }
 
 void RowsPrinter::print_finish(CodeWriter& out, uint32_t phase) const {
@@ -87,82 +144,119 @@ void RowsPrinter::print_finish(CodeWriter& out, uint32_t phase) const {
   }
 }
 
-Result<void> RowsPrinter::print(CodeWriter& out) {
-  constexpr int held = 32;  // f32 values that a thread keeps for later phases
-  const auto begin = [&](std::string_view name, std::string_view more) {
-    out.line("template <", more, "class P>");
-    return out.block("static __device__ __forceinline__ void ", name, "(const P& params, Tile tile)");
-  };
-  const auto states_of = [&](uint32_t phase) {
-    for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
-      const package::Reduction& r = program_.reductions[k];
-      if (r.phase == phase)
-        out.line("RowState<", state_name(r.kind), ", ", cuda_dialect().type(r.type).element, "> s", k, ";");
+// Of a thread, for a piece.
+int RowsPrinter::registers_of(const Held& load) const {
+  for (int d = 0; d < dtype_count; ++d) {
+    if (cuda_dialect().type(static_cast<DType>(d)).raw == load.type)
+      return std::max(layout_.lanes * static_cast<int>(types::byte_size(static_cast<DType>(d))) / 4, 1);
+  }
+  return layout_.lanes;
+}
+
+Result<void> RowsPrinter::print_short(CodeWriter& out, const KeptValues& kept, int pieces) {
+  // What is loaded at once beside what is kept by then: all of a row while that is nothing else.
+  constexpr int first_registers = 32, later_registers = 16;
+  out.line("template <int columns, int pieces, class P>");
+  const auto function = out.block("static __device__ __forceinline__ void short_rows(const P& params, Tile tile)");
+  out.line("tile.cols = columns > 0 ? columns : (i32)params.problem.cols;");
+  out.line(row_fragment("true", ", columns"));
+  for (size_t slot = 0; slot < kept.load_slots.size(); ++slot)
+    out.line(cuda_dialect().type(kept.load_slots[slot]).raw, " k", slot, "[pieces];");
+  for (uint32_t slot = 0; slot < kept.slots; ++slot) out.line("f32v h", slot, "[pieces];");
+  for (uint32_t p = 0; p < program_.phases.size(); ++p) {
+    const auto phase_block = out.block("");
+    const auto accumulator = [](uint32_t slot) { return CodeWriter::text_of("h", slot, "[piece + j]"); };
+    CODETTA_TRY(PhaseText phase, print_phase(kept.program, p, cuda_dialect(), comments_, accumulator, needs_));
+    // What is kept is an accumulator to the printer.
+    for (std::string& line : phase.full) {
+      if (const size_t at = line.find(" = accum "); at != std::string::npos)
+        line.replace(at, std::string::npos, " = kept");
     }
-  };
+    for (const auto& [value, slot] : kept.saved[p])
+      phase.full.push_back(CodeWriter::text_of("h", slot, "[piece + j] = v", value, ";"));
+    int registers = 0;
+    for (const Held& load : phase.loads) {
+      const bool is_kept = std::any_of(kept.loads[p].begin(), kept.loads[p].end(), [&](const KeptLoad& k) {
+        return load.name == CodeWriter::text_of("l", k.value);
+      });
+      registers += is_kept ? 0 : registers_of(load);
+    }
+    int at_once = pieces;
+    while (at_once > 1 && at_once * registers > (p == 0 ? first_registers : later_registers))
+      at_once = (at_once + 1) / 2;
+    print_states(out, p);
+    print_row_phase(out, phase, {"pieces", at_once, true, kept.loads[p]});
+    print_finish(out, p);
+  }
+  return {};
+}
+
+Result<void> RowsPrinter::print_long(CodeWriter& out) {
+  out.line("template <bool whole, class P>");
+  const auto function = out.block("static __device__ __forceinline__ void long_rows(const P& params, Tile tile)");
+  out.line(row_fragment("whole", ""));
   const auto no_accumulator = [](uint32_t) { return std::string(); };
+  for (uint32_t p = 0; p < program_.phases.size(); ++p) {
+    const auto phase_block = out.block("");
+    CODETTA_TRY(const PhaseText phase, print_phase(program_, p, cuda_dialect(), comments_, no_accumulator, needs_));
+    print_states(out, p);
+    {
+      const auto segment = out.block_with("});", "each_segment<decltype(f)::segment>(params, tile, [&]");
+      print_row_phase(out, phase, {"f.pieces()", phase_clocks(program_, p) <= 12 ? 2 : 1});
+    }
+    print_finish(out, p);
+  }
+  return {};
+}
+
+Result<int> RowsPrinter::print(CodeWriter& out) {
   CODETTA_TRY(const KeptValues kept, keep_values(program_));
-  const int pieces = kept.slots == 0 ? 0 : held / (layout_.lanes * std::max(kept.most_live, 1));
-  if (pieces > 0) {
-    const auto function = begin("short_rows", "");
-    out.line("tile.cols = (i32)params.problem.cols;");
-    out.line(row_fragment("true"));
-    for (uint32_t slot = 0; slot < kept.slots; ++slot) out.line("f32v h", slot, "[", pieces, "];");
-    for (uint32_t p = 0; p < program_.phases.size(); ++p) {
-      const auto phase_block = out.block("");
-      const auto accumulator = [](uint32_t slot) { return CodeWriter::text_of("h", slot, "[j]"); };
-      CODETTA_TRY(PhaseText phase, print_phase(kept.program, p, cuda_dialect(), comments_, accumulator, needs_));
-      // What is kept is an accumulator to the printer.
-      for (std::string& line : phase.full) {
-        if (const size_t at = line.find(" = accum "); at != std::string::npos)
-          line.replace(at, std::string::npos, " = kept");
-      }
-      for (const auto& [value, slot] : kept.saved[p])
-        phase.full.push_back(CodeWriter::text_of("h", slot, "[j] = v", value, ";"));
-      states_of(p);
-      print_row_phase(out, phase, "", pieces);
-      print_finish(out, p);
-    }
-  }
-  {
+  const bool vectors = config_.row_cols % layout_.lanes == 0;
+  // Pieces of a row that a thread keeps, and those of a row of the columns that are known.
+  const int most = kept.any() ? most_pieces(kept) : 0;
+  const int known = config_.row_cols > 0 && vectors ? (config_.row_cols + width_ - 1) / width_ : 0;
+  const bool has_known = known > 0 && known <= most;
+  const bool has_short = most > 0 && !config_.fixed_cols;
+  const bool has_long = config_.fixed_cols ? vectors && !has_known : true;
+  if (has_known || has_short) {
+    CODETTA_CHECK_OK(print_short(out, kept, has_short ? most : known));
     out.blank();
-    const auto function = begin("long_rows", "bool whole, ");
-    out.line(row_fragment("whole"));
-    for (uint32_t p = 0; p < program_.phases.size(); ++p) {
-      const auto phase_block = out.block("");
-      CODETTA_TRY(const PhaseText phase, print_phase(program_, p, cuda_dialect(), comments_, no_accumulator, needs_));
-      states_of(p);
-      {
-        const auto segment = out.block_with("});", "each_segment<decltype(f)::segment>(params, tile, [&]");
-        print_row_phase(out, phase, "f.pieces()", phase_clocks(program_, p) <= 12 ? 2 : 1);
-      }
-      print_finish(out, p);
-    }
   }
+  CODETTA_CHECK_OK(print_long(out));
   // Each form has its own loop over rows: what the compiler takes out of them would add up otherwise.
   out.blank();
   out.line("template <class P>");
   const auto function = out.block("static __device__ __forceinline__ void rows(const P& params)");
-  out.line("const bool whole = params.problem.cols % ", layout_.lanes, " == 0",
-           aligned_text(program_, [&](uint32_t k) { return !is_of_factor(program_, k); }), ";");
-  const auto run = [&](std::string_view form) {
+  const auto run = [&](const std::string& form) {
     return CodeWriter::text_of("run_rows<Config, ", threads_, ", ",
                                layout_.across > 32 ? program_.reductions.size() : 0,
                                " * row_scratch>(params, [](const P& q, const Tile& t) { ", form, "(q, t); });");
   };
-  if (pieces > 0) {
-    out.line("if (whole && params.problem.batches != 0 && params.problem.cols <= ",
-             pieces * layout_.across * layout_.lanes, ") {");
-    out.line("  ", run("short_rows"));
-    out.line("} else if (whole) {");
-  } else {
-    out.line("if (whole) {");
+  std::string_view otherwise;
+  const auto branch = [&](std::string_view condition, const std::string& form) {
+    out.line(otherwise, "if (", condition, ") {");
+    out.line("  ", run(form));
+    otherwise = "} else ";
+  };
+  if (has_known || has_short || has_long) {
+    out.line("const bool whole = params.problem.cols % ", layout_.lanes, " == 0",
+             aligned_text(program_, [&](uint32_t k) { return !is_of_factor(program_, k); }), ";");
   }
-  out.line("  ", run("long_rows<true>"));
-  out.line("} else {");
-  out.line("  ", run("long_rows<false>"));
-  out.line("}");
-  return {};
+  const std::string is_short = "whole && params.problem.batches != 0 && params.problem.cols ";
+  if (has_known)
+    branch(is_short + CodeWriter::text_of("== ", config_.row_cols),
+           CodeWriter::text_of("short_rows<", config_.row_cols, ", ", known, ">"));
+  if (has_short)
+    branch(is_short + CodeWriter::text_of("<= ", most * width_), CodeWriter::text_of("short_rows<0, ", most, ">"));
+  if (has_long) branch("whole", "long_rows<true>");
+  if (otherwise.empty()) {
+    out.line(run("long_rows<false>"));
+  } else {
+    out.line("} else {");
+    out.line("  ", run("long_rows<false>"));
+    out.line("}");
+  }
+  return blocks_of(kept, has_short ? most : has_known ? known : 0);
 }
 
 }  // namespace
@@ -184,10 +278,10 @@ std::string_view state_name(package::ReduceKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
-Result<void> print_rows_of_map(CodeWriter& out, const package::EpilogueProgram& program,
-                               const plan::PieceLayout& layout, int threads, bool comments,
-                               std::set<PartLibrary::Request>& needs) {
-  return RowsPrinter(program, layout, threads, comments, needs).print(out);
+Result<int> print_rows_of_map(CodeWriter& out, const package::EpilogueProgram& program,
+                              const package::GpuMapConfig& config, const plan::PieceLayout& layout, int threads,
+                              bool comments, std::set<PartLibrary::Request>& needs) {
+  return RowsPrinter(program, config, layout, threads, comments, needs).print(out);
 }
 
 }  // namespace codetta::emit

@@ -82,8 +82,11 @@ struct ConfigFields<GpuMapConfig> {
   static constexpr std::array numbers{ConfigNumber<C>{"threads", &C::threads, 1, max_gpu_threads},
                                       ConfigNumber<C>{"piece_rows", &C::piece_rows, 1, max_map_rows},
                                       ConfigNumber<C>{"piece_cols", &C::piece_cols, 1, max_map_cols},
-                                      ConfigNumber<C>{"lanes", &C::lanes, 1, 16}};
-  static constexpr std::array flags{ConfigFlag<C>{"panels", &C::panels}};
+                                      ConfigNumber<C>{"lanes", &C::lanes, 1, 16},
+                                      ConfigNumber<C>{"row_cols", &C::row_cols, 0, max_map_cols},
+                                      ConfigNumber<C>{"kept_cols", &C::kept_cols, 0, 1024},
+                                      ConfigNumber<C>{"row_blocks", &C::row_blocks, 1, 32}};
+  static constexpr std::array flags{ConfigFlag<C>{"panels", &C::panels}, ConfigFlag<C>{"fixed_cols", &C::fixed_cols}};
 };
 
 template <>

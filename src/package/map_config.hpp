@@ -24,6 +24,12 @@ struct GpuMapConfig {
   int32_t piece_rows = 64, piece_cols = 64;  // root rows and columns that one call of a phase finishes
   int32_t lanes = 4;                         // columns of one row that a thread holds at a position
   bool panels = false;  // one launch for all leading phases: a block finishes its rows, whatever their length
+  // Of panels: columns that rows have or are likely to have, which get a form of their own; 0: not known. `fixed_cols`:
+  // they have no other number.
+  int32_t row_cols = 0;
+  bool fixed_cols = false;
+  int32_t kept_cols = 0;   // of panels: columns of a row that a thread keeps in registers from phase to phase, at most
+  int32_t row_blocks = 1;  // of panels: blocks that a multiprocessor has room for
 
   bool operator==(const GpuMapConfig&) const = default;
 };

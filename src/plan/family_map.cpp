@@ -2,6 +2,7 @@
 #include "plan/family_map.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -50,7 +51,17 @@ package::CpuMapConfig cpu_config(const package::EpilogueProgram& program, CpuIsa
 constexpr double piece_us = 0.7, entry_us = 2;
 constexpr int32_t row_threads = 256;                         // of a block that finishes rows
 constexpr int32_t metal_panel_rows = 8, panels_at_once = 8;  // rows of a block; blocks on a multiprocessor
-constexpr int64_t columns_kept = 32;  // of a row, that a thread has in registers until its last phase
+
+// What threads that finish rows keep, in the order in which it is tried: a kernel whose registers spill is passed over.
+// Softmax of bf16[128, 2048, 2048] on an H100: 3 blocks with 32 columns a thread 770 us, 2 blocks 910.
+struct Keeping {
+  int32_t columns;  // of a row, that a thread has in registers until the last phase
+  int32_t blocks;   // that share a multiprocessor
+  double slower;    // than the first; what keeps less is not measured
+  std::string_view suffix;
+};
+constexpr std::array<Keeping, 4> keepings{
+    {{32, 3, 1, ""}, {32, 2, 1.1, "_b2"}, {16, 2, 1.2, "_r16"}, {0, 2, 1.5, "_r0"}}};
 
 struct MapCost {
   package::GpuMapConfig config;
@@ -58,11 +69,11 @@ struct MapCost {
 };
 
 // Threads side by side on a row: as few as can keep it, more where rows alone leave multiprocessors without work.
-int32_t threads_of_row(const MapShape& shape, int32_t lanes, int sms) {
+int32_t threads_of_row(const MapShape& shape, int32_t lanes, int sms, int32_t columns_kept) {
   const double rows = static_cast<double>(shape.batch) * static_cast<double>(shape.rows);
   int32_t across = 16;
   const auto shares = [&] {
-    const bool keeps = across * columns_kept >= shape.cols;
+    const bool keeps = int64_t{across} * columns_kept >= shape.cols;
     return !keeps || (rows * across < 2.0 * sms * row_threads && int64_t{across} * lanes < shape.cols);
   };
   while (across < row_threads && shares()) across *= 2;
@@ -71,7 +82,8 @@ int32_t threads_of_row(const MapShape& shape, int32_t lanes, int sms) {
 
 // As many columns of a block as there are, up to its threads; rows until there is work for all threads. `sms`:
 // multiprocessors.
-MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shape, int sms, bool metal) {
+MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shape, int sms, bool metal,
+                   const Keeping& keeping = keepings[0]) {
   MapCost cost;
   package::GpuMapConfig& config = cost.config;
   int64_t widest = 1;
@@ -95,13 +107,13 @@ MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shap
   cost.launches_us = static_cast<double>(entries - 1) * entry_us;
   config.piece_rows = 32;
   if (config.panels) {
-    const int32_t row_across = metal ? across : threads_of_row(shape, config.lanes, sms);
+    const int32_t row_across = metal ? across : threads_of_row(shape, config.lanes, sms, keeping.columns);
     const int32_t rows = metal ? metal_panel_rows : row_threads / row_across;
     const double blocks = static_cast<double>(shape.batch) * std::ceil(static_cast<double>(shape.rows) / rows);
     const double pieces = std::ceil(static_cast<double>(shape.cols) / (row_across * config.lanes));
     const double rounds = std::max(1.0, blocks / (sms * panels_at_once));
     // What is kept is loaded once, all of its pieces at the same time.
-    const double passes = metal || row_across * columns_kept < shape.cols
+    const double passes = metal || row_across * keeping.columns < shape.cols
                               ? static_cast<double>(program.phases.size()) * pieces
                               : static_cast<double>(program.phases.size());
     const double panels = passes * piece_us * rounds;
@@ -111,6 +123,14 @@ MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shap
       cost.launches_us = blocks >= 2 * sms ? 0 : panels;
       across = row_across;
       config.piece_rows = rows;
+      if (!metal) {
+        config.kept_cols = keeping.columns;
+        config.row_blocks = keeping.blocks;
+        if (shape.cols_known && shape.cols <= package::max_map_cols) {
+          config.row_cols = static_cast<int32_t>(shape.cols);
+          config.fixed_cols = shape.cols_fixed;
+        }
+      }
     }
   }
   config.piece_cols = across * config.lanes;
@@ -149,11 +169,29 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
   const double bytes = map_bytes(program, shape);
   const double elements =
       static_cast<double>(shape.batch) * static_cast<double>(shape.rows) * static_cast<double>(shape.cols);
-  Candidate candidate;
+  const auto add = [&](std::string name, package::KernelConfig config, std::vector<CostTerm> terms) {
+    Candidate& candidate = discovery.candidates.emplace_back();
+    candidate.name = std::move(name);
+    candidate.config = config;
+    candidate.terms = std::move(terms);
+    for (const CostTerm& term : candidate.terms) candidate.microseconds += term.microseconds;
+  };
+  const std::string moved = fmt::format("{:.0f} bytes", bytes);
+  // One where no thread keeps a row; else what keeps less, too.
+  const auto add_gpu = [&](const GpuFacts& gpu, double first_us) {
+    for (const Keeping& keeping : keepings) {
+      const auto [config, launches] = gpu_config(program, shape, gpu.sms, false, keeping);
+      add(fmt::format("{}_map_{}x{}{}{}_{}", target.backend == Backend::cuda ? "cuda" : "hip", config.piece_rows,
+                      config.piece_cols, config.panels ? "_panels" : "", config.panels ? keeping.suffix : "",
+                      target.arch),
+          config,
+          {{"memory", bytes / gpu.memory_rate * 1e-3 * (config.panels ? keeping.slower : 1), moved},
+           {"launch", first_us + launches, "one or more kernels"}});
+      if (!config.panels) return;
+    }
+  };
   if (target.backend == Backend::cpu) {
     const package::CpuMapConfig config = cpu_config(program, target.isa);
-    candidate.name = fmt::format("cpu_map_{}x{}_{}", config.tile_rows, config.tile_cols, isa_name(target.isa));
-    candidate.config = config;
     double clocks = 0;
     for (const package::Phase& phase : program.phases) {
       for (const package::Inst& inst : phase.insts) {
@@ -162,42 +200,27 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
     }
     const double lanes = target.isa >= CpuIsa::avx512 ? 16 : target.isa == CpuIsa::avx2 ? 8 : 4;
     const double cores = std::max(machine.cores, 1);
-    candidate.terms = {{"memory", bytes / (machine.memory_rate * cores) * 1e-3, fmt::format("{:.0f} bytes", bytes)},
-                       {"operations", elements / lanes * clocks / (machine.ghz * cores) * 1e-3,
-                        fmt::format("{:.1f} clocks a vector", clocks)}};
+    add(fmt::format("cpu_map_{}x{}_{}", config.tile_rows, config.tile_cols, isa_name(target.isa)), config,
+        {{"memory", bytes / (machine.memory_rate * cores) * 1e-3, moved},
+         {"operations", elements / lanes * clocks / (machine.ghz * cores) * 1e-3,
+          fmt::format("{:.1f} clocks a vector", clocks)}});
   } else if (target.backend == Backend::cuda && arch_number(target.arch) != 0) {
-    const GpuFacts gpu = machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch);
-    const auto [config, launches] = gpu_config(program, shape, gpu.sms, false);
-    candidate.name = fmt::format("cuda_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
-                                 config.panels ? "_panels" : "", target.arch);
-    candidate.config = config;
-    candidate.terms = {{"memory", bytes / gpu.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
-                       {"launch", first_launch_us + launches, "one or more kernels"}};
+    add_gpu(machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch), first_launch_us);
   } else if (target.backend == Backend::metal) {
     const GpuFacts gpu = metal_facts(target.arch);
     const auto [config, launches] = gpu_config(program, shape, gpu.sms, true);
-    candidate.name = fmt::format("metal_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
-                                 config.panels ? "_panels" : "", gpu.arch);
-    candidate.config = config;
-    candidate.terms = {{"memory", bytes / gpu.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
-                       {"dispatch", 8 + launches, "one or more kernels"}};
+    add(fmt::format("metal_map_{}x{}{}_{}", config.piece_rows, config.piece_cols, config.panels ? "_panels" : "",
+                    gpu.arch),
+        config, {{"memory", bytes / gpu.memory_rate * 1e-3, moved}, {"dispatch", 8 + launches, "one or more kernels"}});
   } else if (const HipArchitecture* arch = target.backend == Backend::hip ? find_hip(target.arch) : nullptr) {
-    const auto [config, launches] = gpu_config(program, shape, arch->facts.sms, false);
-    candidate.name = fmt::format("hip_map_{}x{}{}_{}", config.piece_rows, config.piece_cols,
-                                 config.panels ? "_panels" : "", target.arch);
-    candidate.config = config;
-    candidate.terms = {{"memory", bytes / arch->facts.memory_rate * 1e-3, fmt::format("{:.0f} bytes", bytes)},
-                       {"launch", 5 + launches, "one or more kernels"}};
+    add_gpu(arch->facts, 5);
   } else {
     discovery.rejections.push_back(
         {static_cast<uint16_t>(diag::Code::target_without_families),
          {},
          fmt::format("{} has no kernel families in this version; cpu, cuda, hip and metal have", target.to_string()),
          {}});
-    return discovery;
   }
-  for (const CostTerm& term : candidate.terms) candidate.microseconds += term.microseconds;
-  discovery.candidates.push_back(std::move(candidate));
   return discovery;
 }
 

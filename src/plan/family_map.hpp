@@ -9,6 +9,8 @@ namespace codetta::plan {
 // Sizes as known, or as hinted.
 struct MapShape {
   int64_t batch = 1, rows = 1, cols = 1;
+  bool cols_known = false;  // by a hint at least
+  bool cols_fixed = false;  // for every run
 };
 
 Discovery discover_map(const package::EpilogueProgram& program, const MapShape& shape, const Target& target,

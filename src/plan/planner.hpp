@@ -39,6 +39,8 @@ class ProgramPlanner {
   uint32_t add_temporary(std::string name, const ir::TensorType& type, uint32_t home);
   Result<void> plan_graph(GraphScope& scope);
   [[nodiscard]] int64_t hint(const types::Dim& dim) const;
+  // The same where all sizes in it are fixed or hinted; `otherwise` stands for the others.
+  [[nodiscard]] std::optional<int64_t> hinted(const types::Dim& dim, std::optional<int64_t> otherwise = {}) const;
   [[nodiscard]] bool batch_folds(const package::EpilogueProgram& program, int64_t batch, int64_t rows) const;
   [[nodiscard]] GemmShape gemm_shape(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;

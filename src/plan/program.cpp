@@ -109,8 +109,9 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
       kernel.shape = gemm_shape(scope, region);
       kernel.discovery = std::move(found[*region.matmul]);
     } else {
-      kernel.discovery = discover_map(
-          region.lowered.program, {hint(region.batch), hint(region.rows), hint(region.cols)}, plan_.target, machine_);
+      const MapShape shape{hint(region.batch), hint(region.rows), hint(region.cols), hinted(region.cols).has_value(),
+                           region.cols.as_constant().has_value()};
+      kernel.discovery = discover_map(region.lowered.program, shape, plan_.target, machine_);
       if (kernel.discovery.candidates.empty()) {
         const Rejection& last = kernel.discovery.rejections.back();
         return diag::error(static_cast<diag::Code>(last.code), "no kernel computes this")
@@ -147,15 +148,19 @@ uint32_t ProgramPlanner::read_buffer(const GraphScope& scope, NodeId node) {
   return stored != scope.buffer_of.end() ? stored->second : scope.input_buffer.at(node);
 }
 
-int64_t ProgramPlanner::hint(const Dim& dim) const {
-  constexpr int64_t unknown = 512;
+std::optional<int64_t> ProgramPlanner::hinted(const Dim& dim, std::optional<int64_t> otherwise) const {
   const auto size = dim.evaluate([&](std::string_view symbol) -> std::optional<int64_t> {
     for (const auto& [name, value] : hints_) {
       if (name == symbol) return value;
     }
-    return unknown;
+    return otherwise;
   });
-  return size && *size >= 0 ? *size : unknown;  // n - 600 is no size where n is not known
+  return size && *size >= 0 ? size : otherwise;  // n - 600 is no size where n is not known
+}
+
+int64_t ProgramPlanner::hint(const Dim& dim) const {
+  constexpr int64_t unknown = 512;
+  return hinted(dim, unknown).value_or(unknown);
 }
 
 // Why factors are better stored in front of the product than made by it, for every tile that reads them.

@@ -153,14 +153,23 @@ int run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto results = toolchain::compile_all(**nvrtc, jobs, {}, options.jobs);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  size_t failed = 0;
+  size_t failed = 0, passed_over = 0;
   double compiling = 0, slowest = 0;
   std::string slowest_label;
   for (size_t i = 0; i < units.size(); ++i) {
     std::string why;
+    Result<void> checked;
+    if (results[i]) checked = check_fit(units[i], results[i]->remarks);
+    for (const std::string& source : units[i].instead) {
+      if (checked) break;
+      ++passed_over;
+      const auto next = toolchain::compile_all(
+          **nvrtc, std::vector{toolchain::CudaJob{source, units[i].label, units[i].flags, headers}}, {}, 1);
+      checked = next[0] ? check_fit(units[i], next[0]->remarks) : Result<void>(next[0].error());
+    }
     if (!results[i]) {
       why = results[i].error().render();
-    } else if (auto checked = check_fit(units[i], results[i]->remarks); !checked) {
+    } else if (!checked) {
       why = checked.error().render();
     } else if (units[i].entries != 0 && results[i]->remarks.size() != units[i].entries) {
       why = fmt::format("{} entries were emitted, and the assembler speaks of {}\n", units[i].entries,
@@ -179,8 +188,11 @@ int run(const Options& options) {
     ++failed;
     fmt::print("FAILED {}\n{}  again: cuda_compile --only \"{}\"\n", units[i].label, why, units[i].label);
   }
-  fmt::print("{} compiled, {} failed, {:.1f} s; {:.2f} s a kernel, the slowest {:.2f} s: {}\n", units.size(), failed,
-             seconds, units.empty() ? 0 : compiling / static_cast<double>(units.size()), slowest, slowest_label);
+  fmt::print(
+      "{} compiled, {} failed, {} passed over for what spills less, {:.1f} s; {:.2f} s a kernel, the slowest {:.2f} s: "
+      "{}\n",
+      units.size(), failed, passed_over, seconds, units.empty() ? 0 : compiling / static_cast<double>(units.size()),
+      slowest, slowest_label);
   return failed == 0 && !units.empty() ? 0 : 1;
 }
 

@@ -12,8 +12,9 @@ struct Unit {
   std::string source;
   std::vector<std::string> flags;
   size_t entries = 0;
-  bool golden = false;  // compiled in every slice
-  bool calls = false;   // functions, for which a thread has a stack
+  bool golden = false;                 // compiled in every slice
+  bool calls = false;                  // functions, for which a thread has a stack
+  std::vector<std::string> instead{};  // sources of what is taken where this one spills, in turn
 };
 
 // All of them, each source once an architecture, in a fixed order. `problem` names what could not be emitted, if

@@ -388,28 +388,46 @@ class Collector {
         "y = x * c / sum(x * x)",       "y = join(-x[:, 64:128], c[:, 0:64], dim=-1)",
         "y = permute(x + c, [1, 0])",   "y = take(x + c, i, dim=0)",
     };
+    // Rows that threads keep, of a number of columns that is fixed, hinted, or no multiple of a vector's.
+    std::vector<std::pair<std::string, std::string_view>> cases;
+    for (const char* body : bodies) cases.emplace_back(body, "[256, 128]");
+    for (const std::string_view sizes : {"[4096, 2048]", "[4096, \"n\"]", "[4096, 1000]", "[4096, 333]"}) {
+      for (const char* body : {"y = softmax(x * 0.125) + c", "y = softmax(x + c)",
+                               "m = mean(x, dim=-1)\n    d = x - m\n    y = d * "
+                               "rsqrt(mean(d * d, dim=-1) + 0.001) + c",
+                               "y = x * rsqrt(mean(x * x, dim=-1) + 0.001) * c"})
+        cases.emplace_back(body, sizes);
+    }
     for (const char* arch : architectures) {
       for (const char* type : {"f32", "bf16", "f16", "f64"}) {
-        for (const char* body : bodies) {
-          const std::string text = std::string("def f(x: ") + type + "[256, 128], c: " + type +
-                                   "[256, 128], i: i64[40]):\n    " + body + "\n    z = i + 1\n    return y, z\n";
+        for (const auto& [body, sizes] : cases) {
+          const std::string text = fmt::format(
+              "def f(x: {0}{1}, c: {0}{1}, i: i64[40]):\n    {2}\n    z = i + 1\n    return y, z\n", type, sizes, body);
           const auto graph = test::bind_program_text(text);
-          const auto plan = graph ? plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, arch}, {}, {})
-                                  : Result<plan::Plan>(graph.error());
+          const auto plan = graph
+                                ? plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, arch}, {}, {{"n", 2048}})
+                                : Result<plan::Plan>(graph.error());
           if (!plan) {
             problem_ = text + plan.error().render();
             return;
           }
           for (const plan::PlannedKernel& kernel : plan->kernels) {
-            const auto& config = package::gpu_map(kernel.discovery.candidates[0].config);
-            const auto source = emit::emit_cuda_map(kernel.lowered.program, config, {.arch = arch});
-            if (!source) {
-              problem_ = text + source.error().render();
-              return;
+            std::optional<Unit> unit;
+            for (const plan::Candidate& candidate : kernel.discovery.candidates) {
+              const auto& config = package::gpu_map(candidate.config);
+              const auto source = emit::emit_cuda_map(kernel.lowered.program, config, {.arch = arch});
+              if (!source) {
+                problem_ = text + source.error().render();
+                return;
+              }
+              if (unit) {
+                unit->instead.push_back(source->text);
+                continue;
+              }
+              unit = Unit{"map " + std::string(type) + std::string(sizes) + " " + candidate.name + " of " + body,
+                          source->text, source->flags, source->entries.size()};
             }
-            if (seen_.insert(arch + source->text).second)
-              units_.push_back({"map " + std::string(type) + " " + kernel.discovery.candidates[0].name + " of " + body,
-                                source->text, source->flags, source->entries.size()});
+            if (unit && seen_.insert(arch + unit->source).second) units_.push_back(std::move(*unit));
           }
         }
       }

@@ -26,8 +26,9 @@ struct RowState {
 };
 
 // What an emitted phase sees of a row: piece by piece, `width` columns each. The fragment's tile is that of the rows
-// that a block is at; `value` holds the reductions that are finished.
-template <bool whole, int across, int results, class P>
+// that a block is at; `value` holds the reductions that are finished. `columns`: of a row, where they are known when it
+// is compiled, a multiple of the lanes; else 0.
+template <bool whole, int across, int results, class P, int columns = 0>
 struct RowFragment : TileFragment<whole, across, P> {
   using Base = TileFragment<whole, across, P>;
   using Base::params;
@@ -39,7 +40,16 @@ struct RowFragment : TileFragment<whole, across, P> {
   CODETTA_MEMBER RowFragment(const P& p, const Tile& t) : Base(p, t) { r = t.thread / across; }
   CODETTA_MEMBER bool has_row() const { return r < tile.rows; }
   CODETTA_MEMBER i32 pieces() const { return (tile.cols + width - 1) / width; }
-  CODETTA_MEMBER void at_piece(i32 piece) { this->at_column(piece * width + tile.thread % across * lanes); }
+  // Whether the thread has columns of the piece.
+  CODETTA_MEMBER bool at_piece(i32 piece) {
+    const i32 first = piece * width + tile.thread % across * lanes;
+    if constexpr (columns > 0) {
+      this->c = first, this->n = lanes;
+      return (piece + 1) * width <= columns || first < columns;
+    }
+    this->at_column(first);
+    return this->n > 0;
+  }
 
   template <class V>
   CODETTA_MEMBER V result_row(int k) const {
@@ -93,7 +103,7 @@ struct RowFragment : TileFragment<whole, across, P> {
 #pragma unroll
       for (int j = 0; j < n; ++j) s.v[j] = (W)mine.v[j];
     }
-    const T x = finished<T, mean>(s, params.problem.cols * parts);
+    const T x = finished<T, mean>(s, (columns > 0 ? columns : params.problem.cols) * parts);
     memcpy(&value[k], &x, sizeof x);
   }
 };
