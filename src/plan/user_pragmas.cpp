@@ -252,7 +252,7 @@ Result<void> Pragmas::parenthesized(const std::vector<Token>& all, size_t& at, s
 }
 
 bool is_reserved(std::string_view name) {
-  constexpr std::string_view words =
+  constexpr std::string_view taken =
       " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
       "char8_t class co_await co_return co_yield codetta compl concept const const_cast consteval constexpr "
       "constinit continue decltype default defined delete do double dynamic_cast else enum explicit export "
@@ -262,7 +262,7 @@ bool is_reserved(std::string_view name) {
       "try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq ";
   const bool of_compiler = name.find("__") != std::string_view::npos ||
                            (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
-  return of_compiler || words.find(" " + std::string(name) + " ") != std::string_view::npos;
+  return of_compiler || taken.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
 }  // namespace codetta::plan
