@@ -85,7 +85,7 @@ class Case {
     const driver::ContextState& context = *state.found->context;
     CODETTA_TRY(runtime::Execution execution,
                 runtime::Execution::make(package, {*entry}, std::move(bindings), {context.pool, context.allocator}));
-    return driver::ExecutionState::make(std::move(execution), package, 0);
+    return driver::ExecutionState::make(std::move(execution), package, package, 0);
   }
 
   std::string run_chosen(const CompiledSources& sources, bool interpreted, CaseCounts& counts) {
