@@ -57,6 +57,8 @@ void copy_async(u32 to, const void* from, u32 valid) {
   else
     std::memcpy(host::shared + to, from, valid);
 }
+// Brings nothing that is read: it may ask for what is not there.
+inline void prefetch_l2(const void*) {}
 inline void store_shared_four(u32 to, uint4 v) { std::memcpy(host::shared + to, &v, 16); }
 // Fragments are the device's business.
 template <bool transposed>
