@@ -46,7 +46,11 @@ Real<T> add(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   if (opposite && (a.lo != a.hi || b.lo != b.hi)) return Real<T>::anything(flags);  // inf - inf lies inside
   if (std::isfinite(lo) && sum_error(a.lo, b.lo, lo) != 0) lo = downward(lo);
   if (std::isfinite(hi) && sum_error(a.hi, b.hi, hi) != 0) hi = upward(hi);
-  return rounded(lo, hi, flags, c);
+  const Real<T> r = rounded(lo, hi, flags, c);
+  // x - 0 is x, so that a product may pass unrounded to a sum behind it.
+  const bool same = (b.lo == 0 && b.hi == 0) || (a.lo == 0 && a.hi == 0);
+  if (!c.contraction || !same || (lo == 0 && hi == 0)) return r;
+  return {std::min(lo, r.lo), std::max(hi, r.hi), r.flags};
 }
 template <class T>
 Real<T> negated(const Real<T>& a) {
@@ -123,6 +127,8 @@ Real<T> div(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   const unsigned flags = a.flags | b.flags;
   if (a.is_nan()) return a;
   if (b.is_nan()) return b;
+  // x / 1 is x, so that a product may pass unrounded to a sum behind it.
+  if (b.lo == 1 && b.hi == 1) return contractible(Real<T>{a.lo, a.hi, static_cast<uint8_t>(flags)}, c);
   const bool zero_inside = b.lo <= 0 && b.hi >= 0;
   const bool known_zero = b.lo == 0 && b.hi == 0 && std::signbit(b.lo) == std::signbit(b.hi);
   if (zero_inside && !(known_zero && ((a.lo > 0) || (a.hi < 0) || (a.lo == 0 && a.hi == 0))))

@@ -376,6 +376,17 @@ TEST(Elementwise, ContractionIsHeldAndStrictIsNot) {
     ASSERT_NE(separate, fused);
     EXPECT_TRUE(holds(e, separate));
     EXPECT_EQ(holds(e, fused), contraction);
+    // What is x for every x does not keep them apart.
+    for (const bool divided : {true, false}) {
+      Maker between({&data});
+      const ir::NodeId product = between.add(Op::mul, {between.input(0), between.input(0)});
+      const ir::NodeId kept = divided ? between.add(Op::div, {product, between.number(1)})
+                                      : between.add(Op::sub, {product, between.number(0)});
+      between.output(between.add(Op::sub, {kept, between.number(1)}), DType::f32);
+      const ExpectedElement same = between.evaluate(options).outputs[0].elements[0];
+      EXPECT_TRUE(holds(same, separate));
+      EXPECT_EQ(holds(same, fused), contraction);
+    }
     // The sum of one square is that product.
     Maker reducing({&data});
     const ir::NodeId sum =
