@@ -78,10 +78,12 @@ void memory(Maker& m) {
   m.add<Reuse>("reuse", [](Base& s) { s.p.put(Allocate{s.a}, Reuse{s.a, s.b}, Free{s.b}); });
   m.add<Reuse>("reuse of a donated argument", [](Base& s) {
     s.p.package.buffers[s.x].donated = true;
+    s.p.package.buffers[s.a].alignment = 4;  // a caller's memory is aligned as its elements
     s.p.put(Reuse{s.x, s.a});
   });
   m.add<Reuse, Reinterpret>("views of memory that was donated", [](Base& s) {
     s.p.package.buffers[s.x].donated = true;
+    s.p.package.buffers[s.a].alignment = 4;
     s.p.put(Reuse{s.x, s.a}, Reinterpret{s.a, s.b}, Fill{s.b}, Free{s.b});
   });
   m.add<Reinterpret>("view with strides and an offset", [](Base& s) {
