@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,6 +33,75 @@ double allowed(DType dtype) {
   }
 }
 
+// Values of about one magnitude: four binary exponents without a value are between them and those of another.
+struct Magnitudes {
+  int first, last;  // exponents, as frexp() has them
+  double root;      // of their mean square
+  bool chosen;      // several, and all equal, as what a mask puts somewhere
+};
+
+std::vector<Magnitudes> magnitudes_of(const std::byte* data, int64_t count, DType dtype) {
+  struct OfExponent {
+    double least = 1, most = 0, squares = 0;  // of what frexp() leaves, 0.5 to 1
+    int64_t count = 0;
+  };
+  constexpr int lowest = -1074, highest = 1024, apart = 5;
+  std::vector<OfExponent> all(static_cast<size_t>(highest - lowest + 1));
+  const auto at = [&](int exponent) -> OfExponent& { return all[static_cast<size_t>(exponent - lowest)]; };
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = std::abs(types::load_f64(data + i * dtype_size(dtype), dtype));
+    if (!std::isfinite(value) || value == 0) continue;
+    int exponent = 0;
+    const double part = std::frexp(value, &exponent);
+    OfExponent& one = at(exponent);
+    one.least = std::min(one.least, part);
+    one.most = std::max(one.most, part);
+    one.squares += part * part;
+    ++one.count;
+  }
+  std::vector<Magnitudes> found;
+  for (int first = lowest; first <= highest; ++first) {
+    if (at(first).count == 0) continue;
+    int last = first;
+    for (int next = first; next <= std::min(last + apart - 1, highest); ++next) {
+      if (at(next).count > 0) last = next;
+    }
+    double squares = 0;  // in units of the largest exponent: none overflows
+    int64_t members = 0;
+    for (int exponent = first; exponent <= last; ++exponent) {
+      squares += std::ldexp(at(exponent).squares, 2 * (exponent - last));
+      members += at(exponent).count;
+    }
+    const double root = std::ldexp(std::sqrt(squares / static_cast<double>(members)), last);
+    found.push_back({first, last, root, members > 1 && first == last && at(first).least == at(first).most});
+    first = last;
+  }
+  return found;
+}
+
+// What roundings are taken of, beside the two values themselves. Values that were chosen say nothing about others;
+// what rounding leaves of a sum that cancels tells of the larger numbers that it was computed from.
+class Scale {
+ public:
+  Scale(const std::byte* data, int64_t count, DType dtype)
+      : all_(magnitudes_of(data, count, dtype)), least_noise_(std::ldexp(1.0, dtype == DType::f64 ? -59 : -30)) {}
+  [[nodiscard]] double of(double magnitude) const {
+    int exponent = 0;
+    std::frexp(magnitude, &exponent);
+    double scale = 0;
+    for (const Magnitudes& one : all_) {
+      const bool among = exponent >= one.first && exponent <= one.last;
+      const bool left_of_it = !one.chosen && magnitude >= least_noise_ * one.root;
+      if (among || left_of_it) scale = std::max(scale, one.root);
+    }
+    return scale;
+  }
+
+ private:
+  std::vector<Magnitudes> all_;
+  double least_noise_;  // relative; six bits less than a rounding in the type that is computed in
+};
+
 std::string place_in(const TensorView& view, int64_t flat) {
   std::vector<int64_t> at(static_cast<size_t>(view.rank()));
   for (size_t d = at.size(); d-- > 0;) {
@@ -49,23 +119,15 @@ std::optional<std::string> disagreement_of(const TensorView& one, const TensorVi
   const auto* a = one.as<const std::byte>();
   const auto* b = other.as<const std::byte>();
   const bool real = types::is_float(dtype);
-  double squares = 0;
-  int64_t finite = 0;
-  for (int64_t i = 0; real && i < count; ++i) {
-    const double value = types::load_f64(a + i * step, dtype);
-    if (!std::isfinite(value)) continue;
-    squares += value * value;
-    ++finite;
-  }
-  const double scale = finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+  const Scale scale(a, real ? count : 0, dtype);
   int64_t differing = 0;
   std::string first;
   for (int64_t i = 0; i < count; ++i) {
     if (real) {
       const double x = types::load_f64(a + i * step, dtype), y = types::load_f64(b + i * step, dtype);
-      const bool both_nan = std::isnan(x) && std::isnan(y);
-      const double bound = allowed(dtype) * std::max({std::abs(x), std::abs(y), scale});
-      if (both_nan || x == y || (std::isfinite(x) && std::isfinite(y) && std::abs(x - y) <= bound)) continue;
+      if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+      const double larger = std::max(std::abs(x), std::abs(y));
+      if (std::isfinite(larger) && std::abs(x - y) <= allowed(dtype) * std::max(larger, scale.of(larger))) continue;
       if (differing++ == 0) first = fmt::format("{} is {:.9g}, there {:.9g}", place_in(one, i), y, x);
     } else {
       const int64_t x = types::load_i64(a + i * step, dtype), y = types::load_i64(b + i * step, dtype);

@@ -11,10 +11,12 @@ namespace codetta::driver {
 
 // Where `other` does not agree with `one`, both row-major in host memory and of one type and shape: "[3, 17] is 1.5,
 // there 1.25; 12 of 4096 elements differ". Integers and booleans agree when they are equal, NaN with NaN, infinities
-// with the same. Floats may differ by 1,024 roundings of f32 and f64, 4 of 16-bit and 1 of 8-bit floats, taken of the
-// larger of the two or of the root mean square of `one`: configurations sum in different orders, whose errors grow
-// with the root of the number of terms (1,024 are those of a million), while narrow floats are rounded once, when they
-// are stored. A step that is skipped, or an element that is not written, is far outside of that.
+// with the same. Floats may differ by 1,024 roundings of f32 and f64, 4 of 16-bit and 1 of 8-bit floats: configurations
+// sum in different orders, whose errors grow with the root of the number of terms (1,024 are those of a million), while
+// narrow floats are rounded once, when they are stored. The roundings are of the larger of the two, or of the root mean
+// square of what `one` holds of about its magnitude or has computed in larger numbers, whose rounding may be all that
+// is left of a sum that cancels. A large value that stands there several times, as a mask writes it, hides nothing, nor
+// does one that is too large for its rounding to be seen. An element that is not written is far outside of that.
 std::optional<std::string> disagreement_of(const TensorView& one, const TensorView& other);
 
 }  // namespace codetta::driver

@@ -373,6 +373,10 @@ TEST(Agreement, RoundingIsNoDifference) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   EXPECT_TRUE(agree(f32, {1, nan, inf, -inf, 0}, {1.00001, nan, inf, -inf, 0}));
   EXPECT_TRUE(agree(f32, {1000, 1e-6}, {1000, 2e-6})) << "what is left of a sum that cancels";
+  EXPECT_TRUE(agree(f32, {1000, -700, 1e-6}, {1000, -700, 2e-6}));
+  EXPECT_TRUE(agree(f32, {1000, -700, 0}, {1000, -700, 2e-6}));
+  EXPECT_TRUE(agree(f32, {1000, -700, 3, 1e-6}, {1000, -700, 3, -2e-5}));
+  EXPECT_TRUE(agree(f64, {1e300, -7e299, 1e285}, {1e300, -7e299, 0}));
   EXPECT_FALSE(agree(f32, {1}, {1.001}));
   EXPECT_FALSE(agree(f32, {nan}, {1}));
   EXPECT_FALSE(agree(f32, {inf}, {-inf}));
@@ -384,6 +388,23 @@ TEST(Agreement, RoundingIsNoDifference) {
   EXPECT_EQ(driver::disagreement_of(of(i32, {7, 7}).view(), of(i32, {7, 8}).view()),
             "[1] is 8, there 7; 1 of 2 elements differ");
   EXPECT_TRUE(agree(f32, {}, {}));
+
+  // Large values that were chosen, not computed, hide no wrong ones, however many there are.
+  for (const double mask : {-1e5, -1e9, -1e30, -3.4e38}) {
+    SCOPED_TRACE(mask);
+    EXPECT_TRUE(agree(f32, {2, mask, 1, mask}, {2.00001, mask, 1, mask}));
+    EXPECT_FALSE(agree(f32, {2, mask, 1, 0.5, mask}, {2, mask, 1.001, 0.5, mask}));
+    EXPECT_FALSE(agree(f32, {2, mask, mask, mask, mask}, {7, mask, mask, mask, mask}));
+    EXPECT_FALSE(agree(f32, {2, mask, 1, mask}, {2, mask, 1, 2}));
+    EXPECT_FALSE(agree(f32, {2, mask, 0, mask}, {2, mask, 0.001, mask})) << "of a zero";
+  }
+  EXPECT_FALSE(agree(bf16, {2, -1e4, 1, -1e4}, {2, -1e4, 1.25, -1e4}));
+  EXPECT_FALSE(agree(f32, {2, -1e30, 1, -1.5e30}, {2, -1e30, 1.001, -1.5e30})) << "whose rounding is far from 1";
+  const double most = std::numeric_limits<double>::max();
+  EXPECT_FALSE(agree(f64, {2, -most, 1}, {7, -most, 1}));
+  EXPECT_FALSE(agree(f64, {2, -1.7e308, most, 0.9 * most}, {7, -1.7e308, most, 0.9 * most}));
+  EXPECT_TRUE(agree(f64, {1e-310, -1.7e308, most}, {1e-310, -1.7e308, std::nextafter(most, 0)}));
+  EXPECT_FALSE(agree(f64, {most, 1}, {-most, 1}));
 }
 
 }  // namespace
