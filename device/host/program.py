@@ -6,6 +6,7 @@ Element types that numpy lacks travel as unsigned integers of their size: bf16 a
 import base64
 import ctypes
 import math
+import numbers
 import os
 import threading
 
@@ -92,25 +93,31 @@ class _Extent(ctypes.Structure):
                 ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
 
 
-_INTERFACE = 1  # host_interface of device/host/engine.h
+_INTERFACE = 2  # host_interface of device/host/engine.h
+
+
+def _library(path):
+    """The engine's library, where it is what this module calls."""
+    lib = ctypes.CDLL(path)
+    interface = lib.codetta_host_interface() if hasattr(lib, "codetta_host_interface") else 0
+    if interface != _INTERFACE:
+        _fail(f"E0508: {path} has interface {interface}, and this module is emitted for {_INTERFACE}: emit it again "
+              "with the version that the library is of")
+    lib.codetta_host_overlap.restype = lib.codetta_host_overlaps_itself.restype = ctypes.c_bool
+    return lib
 
 
 class _Engine:
     """The engine's library and the functions of the kernels; made once, by init()."""
 
     def __init__(self, path, kernels, isa):
-        self.lib = ctypes.CDLL(path)
-        interface = self.lib.codetta_host_interface() if hasattr(self.lib, "codetta_host_interface") else 0
-        if interface != _INTERFACE:
-            _fail(f"E0508: {path} has interface {interface}, and this module is emitted for {_INTERFACE}: emit it again "
-                  "with the version that the library is of")
+        self.lib = _library(path)
         self.lib.codetta_host_runs.restype = ctypes.c_bool
         level, name = isa
         if not self.lib.codetta_host_runs(ctypes.c_int32(level)):  # asks the system for the processor's states, too
             _fail(f"E0403: this module is made for {name}, which this processor or system does not offer")
         self.lib.codetta_host_workspace.restype = ctypes.c_int64
         self.lib.codetta_host_map_workspace.restype = ctypes.c_int64
-        self.lib.codetta_host_overlap.restype = ctypes.c_bool
         self.lib.codetta_host_threads_make.restype = ctypes.c_void_p
         self.pool = ctypes.c_void_p(self.lib.codetta_host_threads_make(0))
         self.lock = threading.Lock()  # a pool runs one launch at a time
@@ -270,11 +277,26 @@ def _scalar(value, dtype):
     return ("f", float(np.float32(value)))
 
 
-def _number(value, dtype, name):
+def _fits(value, dtype):
+    """Whether a program's number is of its type: nothing is cut off, and what is finite stays so."""
+    if dtype == 0 or isinstance(value, (bool, np.bool_)):
+        return dtype == 0 and isinstance(value, (bool, np.bool_))
+    if dtype <= 8:
+        bounds = np.iinfo(_DTYPES[dtype])
+        return isinstance(value, numbers.Integral) and bounds.min <= value <= bounds.max
+    if not isinstance(value, numbers.Real):
+        return False
     try:
-        _scalar(value, dtype)
-    except (TypeError, ValueError, OverflowError):
-        _fail(f"E0610: {name} is {value!r:.80}, and has to be a number of {_NAMES[dtype]}")
+        with np.errstate(over="ignore"):
+            return math.isfinite(_scalar(value, dtype)[1]) or not math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _number(value, dtype, name):
+    if not _fits(value, dtype):
+        _fail(f"E0610: {name} is {value!r:.80}, and has to be " +
+              (f"a number of {_NAMES[dtype]}" if dtype else "True or False"))
 
 
 def _scalar_array(value, dtype):
@@ -363,6 +385,12 @@ def _apart(engine, output, other, in_place, names, what="output"):
             and output.dtype == other.dtype)
     if not (in_place and same):
         _fail(f"E0613: {what} {names[0]} overlaps {names[1]}")
+
+
+def _apart_itself(engine, output, name):
+    if engine.lib.codetta_host_overlaps_itself(ctypes.byref(_extent(output))):
+        _fail(f"E0613: output {name} overlaps itself: elements of {list(output.shape)} with strides of "
+              f"{list(output.strides)} bytes share memory")
 
 
 def _numbers(array, dtype, infinity, name, why):

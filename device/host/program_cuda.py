@@ -155,8 +155,7 @@ class _GpuEngine:
             from cuda.bindings import driver
         except ImportError as error:
             raise OSError(f"the package cuda.bindings is missing: {error}") from error
-        self.driver, self.lib = driver, ctypes.CDLL(path)
-        self.lib.codetta_host_overlap.restype = ctypes.c_bool
+        self.driver, self.lib = driver, _library(path)
         for name in ("plan_bytes", "parameter_bytes", "workspace", "counter_bytes"):
             getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_int64
         for name in ("sizes", "product", "needs_fit", "grid", "finish", "uses_maps", "map"):

@@ -8,6 +8,7 @@ import json
 import random
 import struct
 import unittest
+import warnings
 
 from aot_support import CC, CXX, Library, WORK, Tensor, build, codetta, floats, main, npy, npy_data, run, tensor
 
@@ -172,12 +173,63 @@ class Donated(unittest.TestCase):
         module["externs"]["last"] = lambda inputs, outputs: outputs[0].fill(inputs[0].sum()) or 0
         for place, other, said in ((2, v[:, :15], "E0610: v does not fit: it is [5, 15, 4], and [5, 16, 4] is wanted"),
                                    (3, "half", "E0610: s is 'half', and has to be a number of f32"),
-                                   (5, z[:4], "E0610: b is "), (6, t[:, :2], "E0610: n is 2 here")):
+                                   (5, z[:4], "E0610: b is "), (6, t[:, :2], "E0610: n is 2 here"),
+                                   (4, np.lib.stride_tricks.as_strided(np.zeros(16, "f4"), (3, 16), (0, 4)),
+                                    "E0613: output y overlaps itself: elements of [3, 16] with strides of [0, 4] bytes"),
+                                   (5, np.lib.stride_tricks.as_strided(np.zeros(60, "f4"), (5, 3, 4), (48, 12, 4)),
+                                    "E0613: output z overlaps itself: elements of [5, 3, 4]")):
             self.assertEqual(module["call"](*good[:place], other, *good[place + 1:]), -1)
             self.assertIn(said, module["get_last_error"]())
             self.assertFalse(y.any() or z.any() or t.any(), f"written before: {said}")
         self.assertEqual(module["call"](x, w, wide, 0.5, y, z, t), 0, module["get_last_error"]())
         self.assertTrue(y.all() and z.all() and (t == z.sum()).all())
+
+    def test_python_takes_numbers_that_fit(self):
+        """As in process: nothing is cut off, and a truth value is no number."""
+        try:
+            import numpy as np
+        except ImportError:
+            self.skipTest("no numpy")
+        names = ("q", "i", "l", "u", "e", "h", "b", "f", "d")
+        (WORK / "numbers.py").write_text(
+            'def numbers(x: f32["n"], q: bool, i: i8, l: i64, u: u64, e: f8e4m3, h: f16, b: bf16, f: f32, d: f64):\n'
+            '    g = cast(e, f64) + cast(h, f64) + cast(b, f64) + cast(f, f64) + d\n'
+            '    y = where(q, cast(x, f64), 0.0) + cast(i, f64) + cast(l, f64) + cast(u, f64) + g\n    return y\n')
+        module = {}
+        exec(compile(codetta("emit", WORK / "numbers.py", "--what=python").stdout, "numbers_module.py", "exec"), module)
+        x, y = np.ones(3, "f4"), np.zeros(3, "f8")
+
+        def call(**given):
+            all_of = {name: True if name == "q" else 0 for name in names} | given
+            y.fill(7)
+            return module["call"](x, *(all_of[name] for name in names), y)
+
+        inf, nan = float("inf"), float("nan")
+        for name, value, wanted in (
+                ("q", np.bool_(False), 0), ("i", -128, -127), ("i", np.int64(127), 128), ("l", -2**52, 1 - 2**52),
+                ("u", 2**52, 2**52 + 1), ("e", 448.0, 449), ("e", 1000, 449), ("h", 65504, 65505), ("h", np.float32(0.5), 1.5),
+                ("b", 3e38, None), ("f", 3, 4), ("f", -inf, -inf), ("f", 3.4e38, None), ("d", 1e300, 1e300), ("d", nan, nan)):
+            with self.subTest(name=name, value=value):
+                self.assertEqual(call(**{name: value}), 0, module["get_last_error"]())
+                if wanted is not None:
+                    np.testing.assert_array_equal(y, np.full(3, wanted, "f8"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for name, value, wanted in (
+                    ("q", 1, "True or False"), ("q", None, "True or False"), ("i", 128, "a number of i8"),
+                    ("i", -129, "a number of i8"), ("i", 2.5, "a number of i8"), ("i", 2.0, "a number of i8"),
+                    ("i", True, "a number of i8"), ("i", "3", "a number of i8"), ("i", nan, "a number of i8"),
+                    ("l", 2**63, "a number of i64"), ("l", None, "a number of i64"), ("u", -1, "a number of u64"),
+                    ("u", np.array([2, 3]), "a number of u64"), ("e", "1", "a number of f8e4m3"),
+                    ("h", 65520, "a number of f16"), ("h", np.float64(1e5), "a number of f16"),
+                    ("b", 3.4e38, "a number of bf16"), ("f", "2", "a number of f32"), ("f", None, "a number of f32"),
+                    ("f", True, "a number of f32"), ("f", 1e39, "a number of f32"), ("f", 10**400, "a number of f32"),
+                    ("f", 1j, "a number of f32"), ("f", np.array([1.0]), "a number of f32"), ("d", 10**400, "a number of f64"),
+                    ("d", np.bool_(True), "a number of f64")):
+                with self.subTest(name=name, value=value):
+                    self.assertEqual(call(**{name: value}), -1)
+                    self.assertIn(f"E0610: {name} is {value!r:.80}, and has to be {wanted}", module["get_last_error"]())
+                    self.assertTrue((y == 7).all(), "written before")
 
 
 if __name__ == "__main__":

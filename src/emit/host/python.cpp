@@ -49,6 +49,9 @@ class PythonPrinter {
       line("v{0} = _bound(a{0}, {1}, {2}, {3}, {4})", i, py_quoted(b.name), static_cast<int>(b.dtype), b.shape.size(),
            written ? "True" : "False");
     }
+    for (uint32_t i = 0; o_.checked && i < p_.buffers.size(); ++i) {
+      if (p_.buffers[i].role == Buffer::Role::Output) line("_apart_itself(engine, v{}, {})", i, name(i));
+    }
     CODETTA_CHECK_OK(list(p_.steps));
     if (!gpu_) return std::move(text_);
     line("_now.call.enqueue_all()");

@@ -51,11 +51,13 @@ class PythonHost : public ::testing::Test {
       if (buffer.role != Buffer::Role::Argument && buffer.role != Buffer::Role::Output) continue;
       if (buffer.is_scalar) {
         const codetta::cpu::ScalarValue& value = bindings.scalars[i];
-        arguments << "number "
-                  << (buffer.dtype == f64             ? value.d
-                      : types::is_float(buffer.dtype) ? static_cast<double>(value.f)
-                                                      : static_cast<double>(value.i))
-                  << "\n";
+        if (buffer.dtype == DType::boolean) {
+          arguments << "flag " << value.u << "\n";
+        } else if (!types::is_float(buffer.dtype)) {
+          arguments << "integer " << value.i << "\n";
+        } else {
+          arguments << "number " << (buffer.dtype == f64 ? value.d : static_cast<double>(value.f)) << "\n";
+        }
         continue;
       }
       const TensorView& view = bindings.tensors[i];
@@ -211,13 +213,13 @@ TEST_F(PythonHost, FailuresSayWhatAndWhere) {
   other.package.target.isa = cpu_supports(CpuIsa::neon) ? CpuIsa::amx : CpuIsa::neon;
   write("foreign", emit_python(other.package, options_).value(), other.package, other.bindings);
   std::string newer = emit_python(StepProgram().package, options_).value();
-  const std::string number = "_INTERFACE = 1 ";
+  const std::string number = "_INTERFACE = 2 ";
   ASSERT_NE(newer.find(number), std::string::npos);
   write("newer", newer.replace(newer.find(number), number.size(), "_INTERFACE = 7 "), other.package, other.bindings);
   run_all();
   if (IsSkipped()) return;
   EXPECT_EQ(result_of("newer"), "-1 E0508: " CODETTA_TEST_HOST
-                                " has interface 1, and this module is emitted for 7: emit it again with the version "
+                                " has interface 2, and this module is emitted for 7: emit it again with the version "
                                 "that the library is of");
   EXPECT_EQ(result_of("range"), "-1 E0618: index 5 is out of range for the size 3: it stands at [1] of index");
   EXPECT_EQ(result_of("shape"), "-1 E0610: a\xC3\xA9 does not fit: it is [2], and [3] is wanted");

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the emitted modules of a folder. Beside NAME.py lies NAME.args: a line a parameter, "array DTYPE SHAPE FILE" or
-"number VALUE". Arrays are read from raw files and written back; what call() returns goes to NAME.result."""
+"number VALUE", "integer VALUE" or "flag 0" or "flag 1". Arrays are read from raw files and written back; what call() returns goes to NAME.result."""
 import importlib.util
 import pathlib
 import sys
@@ -23,8 +23,8 @@ def main():
         arguments, arrays = [], []
         for line in path.with_suffix(".args").read_text().splitlines():
             words = line.split()
-            if words[0] == "number":
-                arguments.append(float(words[1]))
+            if words[0] != "array":
+                arguments.append({"number": float, "integer": int, "flag": lambda bit: bit == "1"}[words[0]](words[1]))
                 continue
             shape = tuple(int(n) for n in words[2].split(",") if n)
             array = np.fromfile(words[3], words[1]).reshape(shape)
