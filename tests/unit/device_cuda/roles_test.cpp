@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model of the sm_100a kernel's protocol: the roles of device/cuda/kernels/sm100_roles.h, the loops that the GPU
-// runs, run here as threads of which one moves at a time, chosen at random, over mbarriers as the PTX ISA describes
+// runs, run here as fibers of which one moves at a time, chosen at random, over mbarriers as the PTX ISA describes
 // them. Copies, products, commits and answers take any time that their order allows. The model knows what each stage,
 // set of accumulators and answer holds and who still has to read it, so that whatever is read too early or overwritten
 // too soon, and every deadlock, is a failure.
@@ -12,11 +12,11 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <semaphore>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
+
+#include "emulator/fibers.hpp"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -90,13 +90,13 @@ struct BlockState {
 
 struct Stop {};
 
-// A role of a block, in a thread of its own that runs while it has the token.
+// A role of a block, on a stack of its own.
 struct Agent {
   std::string name;
-  std::binary_semaphore go{0}, back{0};
+  std::function<void(Agent&)> body;
   std::function<bool()> ready;  // empty: at once
   bool done = false;
-  std::thread thread;
+  emulator::Context at;
 };
 
 class World {
@@ -125,18 +125,12 @@ class World {
 
   // Runs all roles to their end. Empty, or what went wrong.
   std::string run(std::vector<std::pair<std::string, std::function<void(Agent&)>>> roles) {
+    static emulator::Stacks stacks;
+    if (!stacks.reserve(roles.size())) return "no memory for stacks";
     for (auto& [name, body] : roles) {
-      Agent& agent = *agents_.emplace_back(std::make_unique<Agent>());
-      agent.name = name;
-      agent.thread = std::thread([&agent, body = std::move(body)] {
-        agent.go.acquire();
-        try {
-          body(agent);
-        } catch (const Stop&) {
-        }
-        agent.done = true;
-        agent.back.release();
-      });
+      const size_t index = agents_.size();
+      agents_.push_back(
+          std::make_unique<Agent>(Agent{name, std::move(body), nullptr, false, stacks.start(index, enter)}));
     }
     while (fault_.empty()) {
       std::vector<Agent*> able;
@@ -171,7 +165,6 @@ class World {
     stopping_ = true;
     for (const auto& agent : agents_) {
       while (!agent->done) resume(*agent);
-      agent->thread.join();
     }
     for (const BlockState& block : blocks) {
       for (const auto& barriers : block.barrier) {
@@ -189,11 +182,10 @@ class World {
   void expect(bool holds, const std::string& text) {
     if (!holds) fail(text);
   }
-  // Gives the token back; returns once `ready` holds and it is this agent's turn again.
+  // Lets others run; returns once `ready` holds and it is this agent's turn again.
   void pause(Agent& agent, std::function<bool()> ready) {
     agent.ready = std::move(ready);
-    agent.back.release();
-    agent.go.acquire();
+    emulator::change(agent.at, host_);
     if (stopping_) throw Stop{};
   }
   void wait(Agent& agent, Bar bar, uint32_t rank, uint32_t index, uint32_t parity) {
@@ -225,12 +217,28 @@ class World {
  private:
   void resume(Agent& agent) {
     agent.ready = nullptr;
-    agent.go.release();
-    agent.back.acquire();
+    running_ = this;
+    current_ = &agent;
+    emulator::change(host_, agent.at);
+  }
+  // What a fiber begins with.
+  static void enter() {
+    World& world = *running_;
+    Agent& agent = *world.current_;
+    emulator::arrived(world.host_);
+    try {
+      agent.body(agent);
+    } catch (const Stop&) {
+    }
+    agent.done = true;
+    emulator::change(agent.at, world.host_, true);
   }
 
+  static inline World* running_ = nullptr;
   const Case& c_;
   std::mt19937_64 random_;
+  emulator::Context host_;
+  Agent* current_ = nullptr;
   std::vector<std::unique_ptr<Agent>> agents_;
   std::vector<std::function<void()>> events_;   // in any order
   std::deque<std::function<void()>> products_;  // one after the other
@@ -411,7 +419,7 @@ Case random_case(uint64_t seed) {
 }
 
 TEST(Sm100Roles, NeitherWaitForeverNorReadOrWriteTooSoon) {
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < 4000; ++seed) {
     const Case c = random_case(seed);
     ASSERT_EQ(run(c), "") << "seed " << seed << ": " << c.blocks << " blocks, " << c.stages << " stages, "
                           << c.finishers << " finishers, " << c.steps.size() << " units"
