@@ -159,6 +159,8 @@ CODETTA_HOST_EXPORT bool codetta_host_gpu_fault(codetta::gpu::Fault* word, codet
 }
 
 CODETTA_HOST_EXPORT bool codetta_host_overlap(const Extent* a, const Extent* b) { return codetta_engine_overlap(a, b); }
-CODETTA_HOST_EXPORT bool codetta_host_overlaps_itself(const Extent* view) { return codetta_engine_overlaps_itself(view); }
+CODETTA_HOST_EXPORT bool codetta_host_overlaps_itself(const Extent* view) {
+  return codetta_engine_overlaps_itself(view);
+}
 
 }  // namespace codetta::host
