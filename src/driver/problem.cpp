@@ -336,9 +336,7 @@ bool binds_alike(const Problem& bound, const Problem& other) {
   const auto same_layouts = [&] {
     const auto layouts = layouts_of(bound.bound, other.tensors);
     return std::equal(layouts.begin(), layouts.end(), bound.layouts.begin(), bound.layouts.end(),
-                      [](const auto& x, const auto& y) {
-                        return x.unit_stride == y.unit_stride && x.column_major == y.column_major;
-                      });
+                      [](const auto& x, const auto& y) { return x.unit_stride == y.unit_stride; });
   };
   return bound.function == other.function && bound.facts == other.facts && bound.arguments == other.arguments &&
          bound.strict == other.strict && bound.math == other.math && same_layouts();

@@ -39,7 +39,8 @@ Result<Problem> make_problem(const GemmArguments& arguments);
 // The bound graph through the passes; as it was bound where they leave nothing of the product, since a choice between
 // equal values doesn't depend on it.
 Result<opt::Optimized> optimize_problem(const Problem& problem, const opt::RunOptions& options);
-// Whether binding must give both the same graph and layouts; `bound` has been bound, `other` only gathered.
+// Whether binding must give both the same graph, and layouts that differ in nothing that programs rely on; `bound` has
+// been bound, `other` only gathered.
 bool binds_alike(const Problem& bound, const Problem& other);
 
 // The values of a graph's inputs and outputs, for an executor or the oracle. The scalar in the dtype that binding gave

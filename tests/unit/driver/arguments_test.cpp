@@ -43,6 +43,39 @@ TEST(Arguments, OutputsThatOverlapThemselvesAreRefused) {
   }
 }
 
+// Sizes and strides are arguments of a run.
+TEST(Arguments, OperandsWithoutUnitStrideMayLieInAnyOrder) {
+  std::vector<float> a(8 * 4), b(4 * 6, 0.5f), c(400), d(8 * 6);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 5);
+  for (size_t i = 0; i < c.size(); ++i) c[i] = static_cast<float>(i);
+  const auto arguments = [&](int64_t rows, const Dims& strides) {
+    const TensorView A(a.data(), f32, {rows, 4}), B(b.data(), f32, {4, 6}), D(d.data(), f32, {rows, 6});
+    const TensorView C = TensorView::make(c.data(), f32, {rows, 6}, strides).value();
+    return GemmArguments{.A = A,
+                         .B = B,
+                         .out = D,
+                         .epilogue = EpilogueArguments("def e(accum, C): D = accum + C; return D", {{"C", C}})};
+  };
+  const std::pair<int64_t, Dims> layouts[] = {{8, {1, 8}}, {5, {1, 5}}, {4, {2, 8}}, {8, {13, 2}}};
+  for (const auto& [found_rows, found_strides] : layouts) {
+    const KernelList kernels = find_kernels(arguments(found_rows, found_strides), Target::host()).value();
+    ASSERT_FALSE(kernels.empty());
+    for (const auto& [rows, strides] : layouts) {
+      SCOPED_TRACE(testing::Message() << found_rows << " rows, then " << rows);
+      d.assign(d.size(), -1.0f);
+      const auto ran = kernels[0].run(arguments(rows, strides));
+      ASSERT_TRUE(ran) << ran.error().render();
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t n = 0; n < 6; ++n) {
+          float expected = c[static_cast<size_t>(r * strides[0] + n * strides[1])];
+          for (int64_t k = 0; k < 4; ++k) expected += 0.5f * a[static_cast<size_t>(r * 4 + k)];
+          EXPECT_EQ(d[static_cast<size_t>(r * 6 + n)], expected);
+        }
+      }
+    }
+  }
+}
+
 TEST(Arguments, ShapesOfOutputsFollowFromTheOthers) {
   std::vector<float> a(3 * 5 * 4, 1.0f), b(4 * 6, 1.0f), c(6, 1.0f);
   const TensorView A(a.data(), f32, {3, 5, 4}), B(b.data(), f32, {4, 6}), C(c.data(), f32, {6});
