@@ -198,13 +198,14 @@ def _view(memory, offset, dtype, shape, strides=None, name=""):
 
 
 def _bound(array, name, dtype, rank, written):
-    """An argument as the program sees it: exactly `rank` dims, those of size 1 in front may be missing or more."""
+    """An argument as the program sees it: exactly `rank` dims, those of size 1 in front may be missing or more. written:
+    "output", "donated", or "" for what is only read."""
     if not isinstance(array, np.ndarray):
         _fail(f"E0610: {name} is a {type(array).__name__}, and has to be an array")
     if array.dtype != np.dtype(_DTYPES[dtype]):
         _fail(f"E0610: {name} is {array.dtype}, and {_NAMES[dtype]} has to be passed as {np.dtype(_DTYPES[dtype])}")
     if written and not array.flags.writeable:
-        _fail(f"E0610: {name} is read-only")
+        _fail(f"E0213: {written} {name} is bound to read-only memory")
     if any(stride % array.itemsize for stride in array.strides):
         _fail(f"E0605: the strides of {name} are no multiples of its elements")
     if array.size and array.ctypes.data % array.itemsize:
@@ -308,7 +309,7 @@ def _scalar_array(value, dtype):
 
 
 def _selected(array, name, dtype, shape):
-    array = _bound(array, name, dtype, len(shape), False)
+    array = _bound(array, name, dtype, len(shape), "")
     _shaped(array, shape, name)
     return array
 

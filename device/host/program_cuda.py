@@ -266,7 +266,7 @@ def _bound(array, name, dtype, rank, written):
         address, read_only = form["data"]
         strides = form.get("strides") or [s * have for s in _row_major(shape)]
         if written and read_only:
-            _fail(f"E0610: {name} is read-only")
+            _fail(f"E0213: {written} {name} is bound to read-only memory")
     else:
         _fail(f"E0610: {name} is a {type(array).__name__}, and has to be a tensor in device memory")
     if have != size:

@@ -314,7 +314,9 @@ struct Timing {
 };
 // Times runs, taking the executions in turn: several with operands of their own keep what they share out of the caches.
 // At least 5 samples, up to 101 in about `seconds`. On a GPU the runs are captured into one graph, whose replays are
-// timed by events; the tensors must be valid, and outputs are written. Errors: those of Execution::run; E0701 for none.
+// timed by events; the tensors must be valid, and outputs are written. Donated tensors are copied back, untimed, so
+// that each run finds what they hold now, and hold anything in the end; no two executions have the same one. Errors:
+// those of Execution::run; E0701 for none.
 CODETTA_API Result<Timing> measure(std::span<Execution> executions, double seconds = 1);
 inline Result<Timing> measure(Execution& execution, double seconds = 1) {
   return measure(std::span(&execution, 1), seconds);

@@ -75,12 +75,16 @@ struct ExecutionState {
   std::function<Error(const Error&)> placed{};  // of a program: what a run has found, at its place in the text
   std::string donated{};                        // the first donated parameter, if there is one
   bool spent = false;                           // what is donated has been used up
+  std::vector<TensorView> given{};              // what is bound to donated parameters
   // A run whose donated parameters may hold anything: of measurements.
   static Result<void> run_again(Execution& execution, Stream stream = {}) {
     execution.donate_again();
     return execution.run(stream);
   }
-  static void donates(Execution& execution, std::string parameter) { execution.state_->donated = std::move(parameter); }
+  static void donates(Execution& execution, const std::string& parameter, const TensorView& given) {
+    if (execution.state_->donated.empty()) execution.state_->donated = parameter;
+    execution.state_->given.push_back(given);
+  }
   static const ExecutionState& of(const Execution& execution) { return *execution.state_; }
   // Of an execution of a program: what it was prepared from, which tensors that are aligned less decide, too.
   static std::shared_ptr<const CompiledProgramState> program_of(const Execution& execution) {

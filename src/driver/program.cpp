@@ -522,8 +522,10 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
   if (!execution) return driver::placed(execution.error(), compiled->program->function);
   for (const ir::GraphInput& input : compiled->program->graph.inputs()) {
     if (!input.donated) continue;
-    driver::ExecutionState::donates(*execution, input.name);
-    break;
+    for (const NamedArgument& argument : arguments) {
+      if (argument.name == input.name && argument.value.tensor() != nullptr)
+        driver::ExecutionState::donates(*execution, input.name, *argument.value.tensor());
+    }
   }
   return execution;
 }

@@ -301,14 +301,21 @@ class Scheduler {
       if (tenancy.unit != unit) continue;
       const Buffer& given = plan_.buffers[donor];
       Buffer owner{given.name + "_donated", Buffer::Role::Temporary, given.dtype, false, given.shape, {}};
-      // The kernels of a CPU take tensors of any address.
-      owner.alignment = plan_.target.backend == Backend::cpu ? types::byte_size(given.dtype) : memory_alignment();
+      owner.alignment = plan_.target.backend == Backend::cpu ? largest_element(donor) : memory_alignment();
       tenancy.owner = static_cast<uint32_t>(plan_.buffers.size());
       plan_.buffers.push_back(std::move(owner));
       program_.home.push_back(no_block);
       plan_.steps.emplace_back(package::Reuse{donor, tenancy.owner});
       replace(program_.blocks[0].units[unit], donor, tenancy.owner);
     }
+  }
+  // Bytes of the widest element among a donated buffer and what lies there: the kernels of a CPU need no more.
+  [[nodiscard]] int64_t largest_element(uint32_t donor) const {
+    int64_t most = types::byte_size(plan_.buffers[donor].dtype);
+    for (const auto& [tenant, of] : tenant_of_) {
+      if (of == donor) most = std::max(most, static_cast<int64_t>(types::byte_size(plan_.buffers[tenant].dtype)));
+    }
+    return most;
   }
   void replace(Unit& unit, uint32_t from, uint32_t to) {
     for (package::Step& step : unit.steps) {

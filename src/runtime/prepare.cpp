@@ -39,6 +39,7 @@ Result<void> Execution::State::check_donated(const package::Reuse& step) const {
   const auto over = reinterpret_cast<uintptr_t>(view.data()) % static_cast<uintptr_t>(wanted);
   if (view.is_row_major() && over == 0) return {};
   return diag::error(diag::Code::guard_failed, fmt::format("donated {} can not be reused", from.name))
+      .about(from.name)
       .reason(over != 0 ? fmt::format("its address is {} modulo {}", over, wanted)
                         : fmt::format("it lies in pieces: its strides are {}", to_string(view.strides())))
       .help("donate aligned memory that lies in one piece, or none");

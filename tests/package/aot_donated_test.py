@@ -142,7 +142,7 @@ class Donated(unittest.TestCase):
         fixed, pieces = x.copy(), np.zeros((9, 64), "f4")
         fixed.flags.writeable = False
         before = x.tobytes(), z.tobytes(), y.tobytes()
-        for arguments, said in (((fixed, z, w, y), "E0610: x is read-only"), ((x, x, w, y), "E0613: donated x overlaps z"),
+        for arguments, said in (((fixed, z, w, y), "E0213: donated x is bound to read-only memory"), ((x, x, w, y), "E0613: donated x overlaps z"),
                                 ((x, z, w, x), "E0613: donated x overlaps y"),
                                 ((np.asfortranarray(x), z, w, y), "E0610: donated x can not be reused: it lies in pieces"),
                                 ((x, pieces[:, :32], w, y), "E0610: donated z can not be reused: it lies in pieces"),

@@ -45,9 +45,9 @@ class PythonPrinter {
       const Buffer& b = p_.buffers[i];
       if (bound(b) && b.is_scalar) line("_number(a{}, {}, {})", i, static_cast<int>(b.dtype), name(i));
       if (!bound(b) || b.is_scalar) continue;
-      const bool written = b.role == Buffer::Role::Output || b.donated;
-      line("v{0} = _bound(a{0}, {1}, {2}, {3}, {4})", i, py_quoted(b.name), static_cast<int>(b.dtype), b.shape.size(),
-           written ? "True" : "False");
+      const char* const written = b.role == Buffer::Role::Output ? "output" : b.donated ? "donated" : "";
+      line("v{0} = _bound(a{0}, {1}, {2}, {3}, \"{4}\")", i, py_quoted(b.name), static_cast<int>(b.dtype),
+           b.shape.size(), written);
     }
     for (uint32_t i = 0; o_.checked && i < p_.buffers.size(); ++i) {
       if (p_.buffers[i].role == Buffer::Role::Output) line("_apart_itself(engine, v{}, {})", i, name(i));

@@ -325,6 +325,7 @@ class Execution::State::Preparing : PassiveSteps {
     const auto over = reinterpret_cast<uintptr_t>(view.data()) % static_cast<uintptr_t>(wanted);
     if (view.empty() || (view.is_row_major() && over == 0)) return {};
     return diag::error(diag::Code::guard_failed, fmt::format("donated {} can not be reused", from.name))
+        .about(from.name)
         .reason(over != 0 ? fmt::format("its address is {} modulo {}", over, wanted)
                           : fmt::format("it lies in pieces: its strides are {}", to_string(view.strides())))
         .help("donate aligned memory that lies in one piece, or none");

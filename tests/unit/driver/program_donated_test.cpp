@@ -216,6 +216,53 @@ TEST_F(Donated, MemoryThatIsReusedLiesInOnePiece) {
   EXPECT_EQ(said(program.run({{"x", odd}, {"w", w.view()}, {"y", y.view()}})), "fine");
 }
 
+// Where small elements are given up and wider ones lie there next, the address is one of those.
+TEST_F(Donated, MemoryThatIsReusedIsAlignedAsWhatLiesThere) {
+  const CompiledProgram program = compiled(
+      "def f(x: donated[i8[\"n\", 64]], w: f32[64, 16], v: f32[16, 16]):\n    h = tanh(cast(x, f32) @ w)\n"
+      "    o = h @ v\n    return o\n");
+  ASSERT_NE(program.emit(Stage::Plan).value().find("reuse x as x_donated"), std::string::npos);
+  const Tensor raw = Tensor::make(i8, {8 * 64 + 4}).value(), w = Tensor::make(f32, {64, 16}).value(),
+               v = Tensor::make(f32, {16, 16}).value(), o = Tensor::make(f32, {8, 16}).value();
+  for (const int shift : {0, 1, 2, 4}) {
+    fill_random(raw.view(), 1);
+    const std::vector<std::byte> bytes(static_cast<const std::byte*>(raw.data()),
+                                       static_cast<const std::byte*>(raw.data()) + raw.byte_size());
+    const auto x = TensorView::make(raw.view().as<int8_t>() + shift, i8, {8, 64}).value();
+    const auto ran = program.run({{"x", x}, {"w", w.view()}, {"v", v.view()}, {"o", o.view()}});
+    EXPECT_EQ(said(ran), shift % 4 == 0 ? "fine" : "E0610 donated x can not be reused") << shift;
+    if (ran) continue;
+    const auto& told = ran.error().diagnostics().front();
+    EXPECT_EQ(told.reason, "its address is " + std::to_string(shift) + " modulo 4");
+    EXPECT_EQ(told.where.line, 1u) << "at the parameter";
+    EXPECT_EQ(std::memcmp(raw.data(), bytes.data(), bytes.size()), 0);
+  }
+}
+
+// The second run of a measurement would take what lies there for indices.
+TEST_F(Donated, WhatIsTimedFindsThemAsTheyAre) {
+  const CompiledProgram program = compiled(
+      "def f(i: donated[i32[\"n\", 64]], t: f32[1000], w: f32[64, 64]):\n    e = take(t, i)\n    a = tanh(e) @ w\n"
+      "    b = tanh(a) @ w\n    c = tanh(b) @ w\n    return c\n");
+  ASSERT_NE(program.emit(Stage::Plan).value().find("reuse i as i_donated"), std::string::npos);
+  const Tensor t = Tensor::make(f32, {1000}).value(), w = Tensor::make(f32, {64, 64}).value();
+  fill_random(t.view(), 1);
+  fill_random(w.view(), 2);
+  std::vector<Tensor> kept;
+  std::vector<Execution> executions;
+  for (int e = 0; e < 2; ++e) {
+    kept.push_back(Tensor::make(i32, {9, 64}).value());
+    for (int64_t at = 0; at < 9 * 64; ++at) kept.back().view().as<int32_t>()[at] = static_cast<int32_t>(at);
+    kept.push_back(Tensor::make(f32, {9, 64}).value());
+    executions.push_back(
+        program.prepare({{"i", kept[2 * e].view()}, {"t", t.view()}, {"w", w.view()}, {"c", kept.back().view()}})
+            .value());
+  }
+  const auto timing = measure(executions, 0.01);
+  ASSERT_TRUE(timing) << timing.error().render();
+  EXPECT_EQ(std::memcmp(kept[1].data(), kept[3].data(), kept[1].byte_size()), 0);
+}
+
 TEST_F(Donated, AnExecutionUsesThemUp) {
   const CompiledProgram program = compiled(chain);
   const Tensor x = Tensor::make(f32, {8, 32}).value(), w = Tensor::make(f32, {32, 32}).value(),

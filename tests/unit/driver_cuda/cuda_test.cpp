@@ -124,6 +124,25 @@ TEST_F(CudaApi, MeasuresByReplayingAGraph) {
   expect(measure(std::span<Execution>()), Code::usage, "nothing to time");
 }
 
+// What is donated is copied once, and back in front of each sample but the first.
+TEST_F(CudaApi, MeasuresWithDonatedTensorsAsTheyAre) {
+  fake_.computes = false;
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const auto program =
+      Program::parse("def f(x: donated[bf16[512, 512]], w: bf16[512, 512]):\n    y = x @ w\n    return y\n", "f.py")
+          .value();
+  const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {}, c).value();
+  const auto x = DeviceTensor::make(device, bf16, {512, 512}).value(),
+             w = DeviceTensor::make(device, bf16, {512, 512}).value(),
+             y = DeviceTensor::make(device, f32, {512, 512}).value();
+  Execution execution = compiled.prepare({{"x", x.view()}, {"w", w.view()}, {"y", y.view()}}).value();
+  const size_t before = fake_.count("cuMemcpyDtoDAsync_v2");
+  const Timing timing = measure(execution, 0).value();
+  EXPECT_EQ(timing.samples, 5);
+  EXPECT_EQ(fake_.count("cuMemcpyDtoDAsync_v2") - before, fake_.count("cuGraphLaunch") + 2);
+}
+
 TEST_F(CudaApi, TunesAndRemembers) {
   Context c = context();
   const Problem p = problem(c);
