@@ -219,8 +219,11 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   // Which kernels run is known with the tensors.
   RunOptions unwatched = options.run;
   unwatched.observer = nullptr;
-  CODETTA_TRY(const Execution prepared, compiled.prepare(arguments, unwatched));
-  const std::shared_ptr<const CompiledProgramState> taken = ExecutionState::program_of(prepared);
+  std::shared_ptr<const CompiledProgramState> taken;
+  {  // its workspace is given back before the watched run has its own
+    CODETTA_TRY(const Execution prepared, compiled.prepare(arguments, unwatched));
+    taken = ExecutionState::program_of(prepared);
+  }
   const CompiledProgramState& made = *taken;
   CODETTA_TRY(const plan::Plan plan, plan_of(made));
   const StepRecords records(made.package, plan);

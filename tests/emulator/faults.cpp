@@ -21,7 +21,7 @@ namespace codetta::emulator {
 namespace {
 
 constexpr unsigned char fill = 0xff, margin_fill = 0xc7;
-constexpr size_t end_alignment = 16;
+constexpr size_t end_alignment = 16, device_alignment = 256;
 
 struct Allocation {
   char* begin;
@@ -115,7 +115,9 @@ void* allocate_guarded(size_t bytes, bool front, bool of_host) {
   char* const pages = static_cast<char*>(memory) + page();
   ::mprotect(memory, page(), PROT_NONE);
   ::mprotect(pages + whole, page(), PROT_NONE);
-  char* const begin = front ? pages : pages + (whole - bytes) / end_alignment * end_alignment;
+  // What a device's runtime gives out lies at multiples of 256 bytes.
+  const size_t alignment = of_host ? end_alignment : device_alignment;
+  char* const begin = front ? pages : pages + (whole - bytes) / alignment * alignment;
   std::memset(pages, margin_fill, whole);
   std::memset(begin, fill, bytes);
   Registry& r = registry();

@@ -300,6 +300,14 @@ TEST_F(HipInProcess, WritesAtIndices) {
   }
 }
 
+TEST_F(HipInProcess, DeviceMemoryLiesAtMultiplesOf256Bytes) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  for (const int64_t bytes : {1, 37, 255, 4000}) {
+    const DeviceTensor made = DeviceTensor::make(device, DType::u8, {bytes}).value();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(made.view().data()) % 256, 0U) << bytes;
+  }
+}
+
 // Random programs with branches, loops and writes at indices: as a CPU runs them, also where a size is 0.
 TEST_F(HipInProcess, RandomPrograms) {
   const Device device = Device::open(Backend::hip, *context_).value();

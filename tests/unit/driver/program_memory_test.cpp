@@ -120,6 +120,25 @@ TEST_P(ProgramMemory, TakingOverAnOperandChangesNoBit) {
   }
 }
 
+// What finds out which kernels run is gone before the watched run has its workspace.
+TEST_P(ProgramMemory, BisectHoldsOneWorkspace) {
+  const Program program =
+      Program::parse(
+          "def f(x: f32[\"batch\", 64], w: f32[64, 64]):\n    a = tanh(x @ w)\n    b = softmax(a @ w)\n"
+          "    y = b @ w + a\n    return y\n",
+          "p.py")
+          .value();
+  const Tensor x = tensor(512, 64, 1), w = tensor(64, 64, 2), y = Tensor::make(f32, {512, 64}).value();
+  const std::vector<NamedArgument> arguments{{"x", x.view()}, {"w", w.view()}, {"y", y.view()}};
+  const size_t one = measured(codetta::compile(program, Target::host(), {{"batch", 512}}, context_).value(), arguments);
+  ASSERT_GT(one, size_t{512} * 64 * 4);
+  counting_.reset();
+  const auto found = bisect(program, arguments, Target::host(), {}, {}, context_);
+  ASSERT_TRUE(found) << found.error().render();
+  EXPECT_EQ(found->first_wrong, -1);
+  EXPECT_LT(counting_.peak(), one + one / 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(AllForms, ProgramMemory, ::testing::Bool(),
                          [](const auto& form) { return form.param ? "Interpreted" : "Compiled"; });
 
