@@ -73,7 +73,8 @@ struct Trouble {
   char headline[256] = "";
   char reason[448] = "";
   const char* help = "";
-  bool unaligned = false;  // tensors are aligned less than the kernel relies on, which another kernel need not do
+  bool unaligned = false;  // tensors are aligned less, or lie less densely, than the kernel relies on, which another
+                           // kernel need not do
 };
 inline constexpr i32 trouble_misfit = 610, trouble_overflow = 603, trouble_index = 618, trouble_map = 649,
                      trouble_limits = 650;
@@ -295,8 +296,9 @@ inline bool check_factor(const Kernel& kernel, const Factor& factor, bool is_a, 
   } fast = {k_major ? factor.ks : factor.others, k_major ? factor.k : factor.other},
     slow = {k_major ? factor.others : factor.ks, k_major ? factor.other : factor.k};
   if (fast.size > 1 && fast.stride != 1) {
-    return misfit(trouble, factor.name, "its elements are %lld apart along %s, and %.200s reads them side by side",
-                  fast.stride, k_major ? "K" : "the other dim", kernel.name);
+    misfit(trouble, factor.name, "its elements are %lld apart along %s, and %.200s reads them side by side",
+           fast.stride, k_major ? "K" : "the other dim", kernel.name);
+    return unaligned(trouble);
   }
   const i64 element = element_bytes(is_a ? kernel.a_dtype : kernel.b_dtype);
   if (reinterpret_cast<u64>(factor.data) % static_cast<u64>(kernel.alignment) != 0) {

@@ -162,17 +162,6 @@ SizeHints hints_of(const ir::Graph& graph, const SizeHints& fixed, const SizeHin
   return hints;
 }
 
-// Whether both launch the same kernels, as they are ranked.
-bool same_kernels(const plan::Plan& a, const plan::Plan& b) {
-  return std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), b.kernels.end(),
-                    [](const plan::PlannedKernel& one, const plan::PlannedKernel& other) {
-                      const auto& left = one.discovery.candidates;
-                      const auto& right = other.discovery.candidates;
-                      if (left.empty() || right.empty()) return left.empty() == right.empty();
-                      return left[one.chosen].config == right[other.chosen].config;
-                    });
-}
-
 // The code of its kernels joins the library.
 Result<void> add_kernels(emit::host::Program& program, LibraryPlan& planned, ContextState& context, bool compiled) {
   const Target& target = planned.host.target;
@@ -229,6 +218,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     plan::MachineFacts machine = context.machine(target);
     machine.gpu.vendor = nullptr;  // a library carries its own kernels
     const UserTuning tuning = load_user_tuning(context, state.user_sources, target);
+    std::set<size_t> last;  // of the table's programs: those that take tensors however they lie
     emit::host::SizeTable table{.first = planned.host.programs.size(), .count = 0, .axes = sizes.axes};
     const auto planned_for = [&](const SizeHints& hints, plan::Alignment alignment) -> Result<plan::Plan> {
       CODETTA_TRY(plan::Plan plan,
@@ -274,19 +264,21 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         planned.tuning.emplace_back(
             sizes.axes.empty() ? state.function.name : state.function.name + ", " + hints_text(hints), tuned);
       }
-      std::optional<plan::Plan> less;  // for sizes and tensors that are aligned less
-      if (gpu) {
-        CODETTA_TRY(less, planned_for(hints, plan::Alignment::Proven));
-        if (same_kernels(plan, *less)) less.reset();
-      }
       CODETTA_TRY(const size_t at, add(plan));
       table.chosen.push_back(at);
-      if (!less) continue;
-      table.less_aligned.resize(std::max(table.less_aligned.size(), at + 1));
-      if (table.less_aligned[at]) continue;  // sizes of one program share what takes over
-      CODETTA_TRY(const size_t other, add(*less));
+      if (!gpu || last.contains(at) || table.takes_over(at)) continue;  // of sizes with the same kernels
+      // What takes over where sizes are none that rows of 16 bytes follow from, and where tensors lie anywhere: known
+      // only now, for candidates that spill were passed over.
+      CODETTA_TRY(plan::Plan proven, planned_for(hints, plan::Alignment::Proven));
+      CODETTA_TRY(const size_t between, add(proven));
+      CODETTA_TRY(plan::Plan any, planned_for(hints, plan::Alignment::Any));
+      CODETTA_TRY(const size_t other, add(any));
+      last.insert(other);
       if (other == at) continue;
-      table.less_aligned[at] = other;
+      table.less_aligned.resize(table.count);
+      const bool is_between = between != at && between != other;
+      table.less_aligned[at] = is_between ? between : other;
+      if (is_between && !last.contains(between) && !table.less_aligned[between]) table.less_aligned[between] = other;
     }
     if (table.count > 1) planned.host.by_size.push_back(std::move(table));
   }

@@ -418,11 +418,12 @@ Result<std::shared_ptr<const driver::CompiledProgramState>> less_aligned(const d
   const std::shared_ptr<const driver::CompiledProgramState> none;
   if (state.alignment == plan::Alignment::Any) return none;
   const std::lock_guard lock(state.less_mutex);
-  if (state.less_aligned == nullptr && may_compile) {
+  if (state.less_aligned == nullptr && may_compile && !state.none_less_aligned) {
     const auto alignment = state.alignment == plan::Alignment::Hinted ? plan::Alignment::Proven : plan::Alignment::Any;
     auto made = planned_for(state.program, state.context, state.target, state.hints, alignment, state.tuning);
     const Result<void> loaded = made ? load(*made, nullptr) : Result<void>(made.error());
-    if (!loaded && loaded.error().code() == static_cast<uint16_t>(diag::Code::jit_disabled)) return none;
+    state.none_less_aligned = !loaded && loaded.error().code() == static_cast<uint16_t>(diag::Code::jit_disabled);
+    if (state.none_less_aligned) return none;
     CODETTA_CHECK_OK(loaded);
     state.less_aligned = made->state;
   }
@@ -583,6 +584,13 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
     case Stage::Manifest:
       return state_->package->manifest_json();
     case Stage::Python:
+      // A module has one program, which takes every size, not only what is like the hinted.
+      if (state_->target.backend == Backend::cuda) {
+        CODETTA_TRY(ForSizes every, planned_for(state_->program, state_->context, state_->target, state_->hints,
+                                                plan::Alignment::Proven, state_->tuning));
+        CODETTA_CHECK_OK(load(every, nullptr));  // which passes over what spills, where the device is there
+        return driver::python_text(*state_->context, *every.state->package);
+      }
       return driver::python_text(*state_->context, *state_->package);
     case Stage::Host: {
       BuildOptions options;

@@ -42,6 +42,7 @@ struct CompiledProgramState {
   // On GPUs: with kernels that rely on less, made when tensors turn out to be aligned less. Guarded by `less_mutex`.
   mutable std::mutex less_mutex{};
   mutable std::shared_ptr<const CompiledProgramState> less_aligned{};
+  mutable bool none_less_aligned = false;  // compiling is switched off, and they were not in the cache
 };
 
 // Made anew; of the same program, target, machine and hints, so the same as what the package was emitted from but for

@@ -97,7 +97,7 @@ struct Plan {
 enum class Alignment : uint8_t {
   Hinted,  // addresses are multiples of 16 bytes, and strides where they are for the hinted sizes
   Proven,  // addresses are, and strides where all sizes say so
-  Any,     // of tensors of the caller's what one element needs; of what lies between kernels as Proven
+  Any,     // of tensors of the caller's what one element needs, anywhere; of what lies between kernels as Proven
 };
 
 // A graph of one GEMM with its epilogue. Buffers: A, B, then the epilogue's arguments in program order. The kernel's

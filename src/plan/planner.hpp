@@ -45,6 +45,7 @@ class ProgramPlanner {
   [[nodiscard]] GemmShape gemm_shape(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t factor_alignment(const ir::Graph& graph, ir::NodeId source) const;
+  [[nodiscard]] bool lies_anywhere(const ir::Graph& graph, ir::NodeId source) const;
   [[nodiscard]] std::optional<Rejection> better_behind(const ir::Graph& graph, const KernelRegion& region,
                                                        const Candidate& together) const;
   std::optional<double> store_factors(KernelRegion& region) const;

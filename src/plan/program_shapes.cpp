@@ -41,10 +41,15 @@ int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, NodeId source) 
   int32_t found = rows == one ? whole_alignment : proven_alignment(row, element);
   if (std::any_of(type.shape.begin(), type.shape.end() - 2, [&](const Dim& dim) { return !(dim == one); }))
     found = std::min(found, proven_alignment(rows * row, element));
-  const bool callers = graph.node(source).op == types::Op::input ||
-                       std::any_of(graph.outputs().begin(), graph.outputs().end(),
-                                   [&](const ir::GraphOutput& output) { return output.node == source; });
-  return callers && alignment_ == Alignment::Any ? std::min(found, static_cast<int32_t>(element)) : found;
+  return lies_anywhere(graph, source) ? std::min(found, static_cast<int32_t>(element)) : found;
+}
+
+// Whether nothing is known of how it lies in memory: a tensor of the caller's, of any strides.
+bool ProgramPlanner::lies_anywhere(const ir::Graph& graph, NodeId source) const {
+  return alignment_ == Alignment::Any && plan_.target.backend != Backend::cpu &&
+         (graph.node(source).op == types::Op::input ||
+          std::any_of(graph.outputs().begin(), graph.outputs().end(),
+                      [&](const ir::GraphOutput& output) { return output.node == source; }));
 }
 
 // Bytes that the copy engine can rely on in what an epilogue loads and stores, addresses and rows. Tensors of the
@@ -125,7 +130,6 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   const auto& b_shape = graph.type(operands[1]).shape;
   GemmShape gemm;
   gemm.batch = hint(region.batch);
-  gemm.m = hint(region.rows);
   gemm.a_made = !region.a_made.empty();
   gemm.b_made = !region.b_made.empty();
   const auto add_cost = [](const MadeFactor& made, double& most_clocks, double& most_bytes) {
@@ -143,9 +147,19 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   for (const MadeFactor& made : region.a_made) add_cost(made, gemm.a_clocks, gemm.a_read_bytes);
   for (const MadeFactor& made : region.b_made) add_cost(made, gemm.b_clocks, gemm.b_read_bytes);
   gemm.products = static_cast<int32_t>(region.more.size() + 1);
-  const int64_t own_columns = hint(region.cols);
+  const bool any_a = !gemm.a_made && lies_anywhere(graph, region.a.source);
+  const bool any_b = !gemm.b_made && (lies_anywhere(graph, region.b.source) ||
+                                      std::any_of(region.more.begin(), region.more.end(), [&](const auto& product) {
+                                        return lies_anywhere(graph, product.b.source);
+                                      }));
+  // Elements along a dim of size 1 are side by side, which of another size they need not be.
+  const auto size = [&](const Dim& dim) {
+    return (any_a || any_b) && !dim.is_constant() ? std::max<int64_t>(hint(dim), 2) : hint(dim);
+  };
+  gemm.m = size(region.rows);
+  const int64_t own_columns = size(region.cols);
   gemm.n = base::checked_mul(own_columns, int64_t{gemm.products}).value_or(own_columns);
-  gemm.k = hint(a_shape.back());
+  gemm.k = size(a_shape.back());
   gemm.a = graph.type(operands[0]).dtype;
   gemm.b = graph.type(operands[1]).dtype;
   gemm.accumulator = graph.type(*region.matmul).dtype;
@@ -175,6 +189,15 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
     gemm.b_alignment = factor_alignment(graph, region.b.source);
     for (const FurtherProduct& product : region.more)
       gemm.b_alignment = std::min(gemm.b_alignment, factor_alignment(graph, product.b.source));
+  }
+  // Then only kernels fit that copy them first, or take one element at a time.
+  if (any_a) {
+    gemm.a_row_stride = 2 * gemm.k + 1;
+    gemm.a_k_stride = 2;
+  }
+  if (any_b) {
+    gemm.b_k_stride = 2 * own_columns + 1;
+    gemm.b_col_stride = 2;
   }
   gemm.epilogue_alignment = epilogue_alignment(scope, region);
   return gemm;

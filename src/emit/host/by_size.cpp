@@ -115,19 +115,21 @@ class TablePrinter {
   }
 
   // The switch over what `choice` gives: `part` of the program that it names, called with `arguments`; where another
-  // one follows for tensors that are aligned less, print_both(call of the first, call of the other).
-  template <class PrintBoth>
-  void print_switch(const std::string& choice, const char* part, const std::string& arguments, PrintBoth&& print_both) {
+  // ones follow for tensors that are aligned less, print_all(call of the first, calls of the others).
+  template <class PrintAll>
+  void print_switch(const std::string& choice, const char* part, const std::string& arguments, PrintAll&& print_all) {
     if (!table_.less_aligned.empty()) out_.line("unaligned = false;");
     const auto scope = out_.block("switch (", choice, ")");
     const auto call = [&](size_t program) {
       return CodeWriter::text_of(program_function(part, table_.first + program), "(", arguments, ")");
     };
     const auto print_case = [&](const std::string& label, size_t program) {
-      const auto less = less_aligned(program);
+      auto less = table_.takes_over(program);
       if (!less) return (void)out_.line(label, ": return ", call(program), ";");
       const auto block = out_.block(label, ":");
-      print_both(call(program), call(*less));
+      std::vector<std::string> others;
+      for (; less; less = table_.takes_over(*less)) others.push_back(call(*less));
+      print_all(call(program), others);
     };
     for (size_t i = 1; i < table_.count; ++i) {
       if (is_chosen(i)) print_case(CodeWriter::text_of("case ", i), i);
@@ -136,17 +138,19 @@ class TablePrinter {
   }
   // Of calls: the other one where the first has refused the tensors for their alignment.
   void print_calls(const std::string& choice, const char* part, const std::string& arguments) {
-    print_switch(choice, part, arguments, [&](const std::string& first, const std::string& other) {
-      out_.line("const int status = ", first, ";");
-      out_.line("return status == bad_sizes && unaligned ? ", other, " : status;");
+    print_switch(choice, part, arguments, [&](const std::string& first, const std::vector<std::string>& others) {
+      out_.line("int status = ", first, ";");
+      for (const std::string& other : others) {
+        out_.line("if (status != bad_sizes || !unaligned) return status;");
+        out_.line("unaligned = false;");
+        out_.line("status = ", other, ";");
+      }
+      out_.line("return status;");
     });
   }
 
   [[nodiscard]] bool is_chosen(size_t program) const {
     return std::find(table_.chosen.begin(), table_.chosen.end(), program) != table_.chosen.end();
-  }
-  [[nodiscard]] std::optional<size_t> less_aligned(size_t program) const {
-    return program < table_.less_aligned.size() ? table_.less_aligned[program] : std::nullopt;
   }
 
   // What kernels of earlier calls have found is told by the next call, whichever program takes it.
@@ -200,11 +204,15 @@ class TablePrinter {
     for (size_t i = 0; i < signature_.symbols.size(); ++i) arguments += (i == 0 ? "q" : ", q") + std::to_string(i);
     // Enough for whichever takes the call.
     print_switch(choice_by_sizes(), "workspace_size", arguments,
-                 [&](const std::string& first, const std::string& other) {
-                   out_.line("const i64 bytes = ", first, ";");
+                 [&](const std::string& first, const std::vector<std::string>& others) {
+                   out_.line("i64 bytes = ", first, ";");
                    out_.line("if (bytes < 0 && !unaligned) return bytes;");
-                   out_.line("const i64 other = ", other, ";");
-                   out_.line("return bytes < other ? other : bytes;");
+                   for (const std::string& other : others) {
+                     const auto scope = out_.block("");
+                     out_.line("const i64 other = ", other, ";");
+                     out_.line("if (bytes < other) bytes = other;");
+                   }
+                   out_.line("return bytes;");
                  });
   }
 

@@ -65,6 +65,9 @@ struct SizeTable {
   std::vector<size_t> chosen{};  // which of the `count`, by the places on the axes, the last axis fastest
   // By program of the `count`: the one that takes over, of which this holds likewise. Only on GPUs.
   std::vector<std::optional<size_t>> less_aligned{};
+  [[nodiscard]] std::optional<size_t> takes_over(size_t program) const {
+    return program < less_aligned.size() ? less_aligned[program] : std::nullopt;
+  }
 };
 
 struct Library {

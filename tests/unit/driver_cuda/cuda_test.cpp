@@ -206,15 +206,16 @@ TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
     std::vector<DeviceTensor> tensors;
     std::vector<NamedArgument> arguments;
   };
-  const auto bound = [](Context& on, int64_t size_k, int64_t shift) {
+  const auto bound = [](Context& on, int64_t size_k, int64_t shift, int64_t apart = 1) {
     const Device device = Device::open(on).value();
     Bound made;
     const std::pair<const char*, Dims> wanted[] = {{"x", {512, size_k}}, {"w", {size_k, 512}}, {"y", {512, 512}}};
     for (const auto& [name, shape] : wanted) {
       const DType dtype = name == std::string("y") ? f32 : bf16;
-      made.tensors.push_back(DeviceTensor::make(device, dtype, {shape[0] * shape[1] + shift}).value());
+      const int64_t step = name == std::string("y") ? 1 : apart;
+      made.tensors.push_back(DeviceTensor::make(device, dtype, {shape[0] * shape[1] * step + shift}).value());
       auto* const data = static_cast<std::byte*>(made.tensors.back().view().data()) + shift * dtype_size(dtype);
-      made.arguments.emplace_back(name, TensorView::make(data, dtype, shape).value());
+      made.arguments.emplace_back(name, TensorView::make(data, dtype, shape, {shape[1] * step, step}).value());
     }
     return made;
   };
@@ -223,13 +224,13 @@ TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
   const int first = nvrtc_.compiles;
   const std::vector<std::string> hinted = compiled.prepare(bound(c, 512, 0).arguments)->kernels();
   ASSERT_EQ(hinted.size(), 1U);
-  const auto runs = [&](int64_t size_k, int64_t shift, int more) {
-    const Bound b = bound(c, size_k, shift);
+  const auto runs = [&](int64_t size_k, int64_t shift, int more, int64_t apart = 1) {
+    const Bound b = bound(c, size_k, shift, apart);
     const int before = nvrtc_.compiles;
     const auto execution = compiled.prepare(b.arguments);
     ASSERT_TRUE(execution) << execution.error().render();
     EXPECT_EQ(nvrtc_.compiles - before, more) << size_k << " " << shift;
-    const bool as_hinted = size_k % 8 == 0 && shift == 0;
+    const bool as_hinted = size_k % 8 == 0 && shift == 0 && apart == 1;
     EXPECT_EQ(execution->kernels() == hinted, as_hinted) << execution->kernels()[0] << " told of " << hinted[0];
     fake_.launches.clear();
     ASSERT_TRUE(compiled.run(b.arguments));
@@ -241,6 +242,8 @@ TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
   runs(35, 0, 0);
   runs(512, 1, 1);
   runs(520, 1, 0);
+  runs(512, 0, 0, 2);  // elements apart
+  runs(33, 1, 0, 3);
   EXPECT_EQ(nvrtc_.compiles, first + 2);
   // The next process compiles nothing, either way.
   Context later = context();
@@ -263,6 +266,40 @@ TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
   EXPECT_TRUE(kept.prepare(bound(without, 512, 0).arguments));
   expect(kept.prepare(bound(without, 33, 0).arguments), Code::guard_failed, "66 bytes, no multiple of");
   expect(kept.prepare(bound(without, 33, 0).arguments), Code::guard_failed, "once it is prepared with such tensors");
+  // That there are none is found out once.
+  no_jit.debug = "dump:plan";
+  int lines = 0;
+  no_jit.log = [&](std::string_view) { ++lines; };
+  Context watched = Context::make(no_jit).value();
+  const auto asked = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}, {"k", 512}}, watched).value();
+  const Bound odd = bound(watched, 33, 0);
+  lines = 0;
+  ASSERT_FALSE(asked.prepare(odd.arguments));
+  EXPECT_GT(lines, 0) << "the program is planned";
+  lines = 0;
+  expect(asked.prepare(odd.arguments), Code::guard_failed, "66 bytes, no multiple of");
+  EXPECT_EQ(lines, 0);
+}
+
+// Rows of "k" elements begin at multiples of 16 bytes for the hinted size: a module, which has one program, relies on
+// what holds for all of them.
+TEST_F(CudaApi, PythonModulesTakeEverySize) {
+  Context c = context();
+  const auto program =
+      Program::parse("def f(x: bf16[\"m\", \"k\"], w: bf16[\"k\", 512]):\n    y = x @ w\n    return y\n", "f.py")
+          .value();
+  const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}, {"k", 512}}, c).value();
+  int before = nvrtc_.compiles;
+  const auto text = compiled.emit(Stage::Python);
+  ASSERT_TRUE(text) << text.error().render();
+  EXPECT_EQ(nvrtc_.compiles - before, 1) << "another kernel than that for the hinted size";
+  before = nvrtc_.compiles;
+  const Device device = Device::open(c).value();
+  const auto x = DeviceTensor::make(device, bf16, {512, 33}).value(),
+             w = DeviceTensor::make(device, bf16, {33, 512}).value(),
+             y = DeviceTensor::make(device, f32, {512, 512}).value();
+  ASSERT_TRUE(compiled.prepare({{"x", x.view()}, {"w", w.view()}, {"y", y.view()}}));
+  EXPECT_EQ(nvrtc_.compiles, before) << "which takes this one";
 }
 
 TEST_F(CudaApi, CodeCanBeLookedAt) {
