@@ -12,6 +12,10 @@
 #include "device/gpu/math_int.h"
 #endif
 
+#ifndef CODETTA_EACH_ROUND  // a target that compiles slowly rolls these loops
+#define CODETTA_EACH_ROUND _Pragma("unroll")
+#endif
+
 namespace codetta::gpu {
 namespace one {
 
@@ -79,23 +83,6 @@ CODETTA_FN T mod(T x, T y) {
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): counter (index low, index
-// high, 0, 0), key (seed low, seed high), output word 0.
-CODETTA_FN u32 philox_word(u64 seed, u64 index) {
-  u32 c0 = (u32)index, c1 = (u32)(index >> 32), c2 = 0, c3 = 0, k0 = (u32)seed, k1 = (u32)(seed >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const u64 a = (u64)c0 * 0xd2511f53u, b = (u64)c2 * 0xcd9e8d57u;
-    c0 = (u32)(b >> 32) ^ c1 ^ k0;
-    c1 = (u32)b;
-    c2 = (u32)(a >> 32) ^ c3 ^ k1;
-    c3 = (u32)a;
-    k0 += 0x9e3779b9u;
-    k1 += 0xbb67ae85u;
-  }
-  return c0;
-}
-
 }  // namespace one
 
 CODETTA_UNARY(floor)
@@ -134,12 +121,36 @@ CODETTA_UNARY(dsilu)
 CODETTA_UNARY(dgelu_erf)
 CODETTA_UNARY(dgelu_tanh)
 
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): counter (index low, index
+// high, 0, 0), key (seed low, seed high), output word 0.
+CODETTA_FN u32v philox_word(u64v seed, u64v index) {
+  u32v c0, c1, c2, c3, k0, k1;
+  CODETTA_EACH_LANE {
+    c0.e[i] = (u32)index.e[i], c1.e[i] = (u32)(index.e[i] >> 32), c2.e[i] = 0, c3.e[i] = 0;
+    k0.e[i] = (u32)seed.e[i], k1.e[i] = (u32)(seed.e[i] >> 32);
+  }
+  CODETTA_EACH_ROUND
+  for (int round = 0; round < 10; ++round) {
+    CODETTA_EACH_LANE {
+      const u64 a = (u64)c0.e[i] * 0xd2511f53u, b = (u64)c2.e[i] * 0xcd9e8d57u;
+      c0.e[i] = (u32)(b >> 32) ^ c1.e[i] ^ k0.e[i];
+      c1.e[i] = (u32)b;
+      c2.e[i] = (u32)(a >> 32) ^ c3.e[i] ^ k1.e[i];
+      c3.e[i] = (u32)a;
+      k0.e[i] += 0x9e3779b9u;
+      k1.e[i] += 0xbb67ae85u;
+    }
+  }
+  return c0;
+}
+
 // Kept where (word >> 8) 2^-24 >= p.
 template <class V>
 CODETTA_FN V ct_dropout(V x, f32v p, u64v seed, u64v index) {
+  const u32v word = philox_word(seed, index);
   V r;
   CODETTA_EACH_LANE {
-    const f32 u = (f32)(one::philox_word(seed.e[i], index.e[i]) >> 8) * 0x1p-24f;
+    const f32 u = (f32)(word.e[i] >> 8) * 0x1p-24f;
     r.e[i] = u >= p.e[i] ? x.e[i] / (element<V>)(1.0f - p.e[i]) : (element<V>)0;
   }
   return r;

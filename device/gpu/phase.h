@@ -59,7 +59,7 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const
       s.merge(next);
     }
   }
-#pragma unroll
+  CODETTA_EACH_ROUND
   for (int half = sharing; half >= 1; half /= 2) {
     if (half != sharing && threadIdx.x < half * results) {
       State<W> next;

@@ -46,18 +46,17 @@ struct LogSumExpState {
   static constexpr int width = 2;
   T v[2] = {lowest<T>(), (T)0};
   CODETTA_MEMBER void add(T x) {
-    const T m = v[0];
+    const T m = v[0], less = one::exp(x > m ? m - x : x - m);
     if (x > m) {
-      v[1] = v[1] * one::exp(m - x) + (T)1;
+      v[1] = v[1] * less + (T)1;
       v[0] = x;
     } else {
-      v[1] += x == m ? (T)1 : one::exp(x - m);
+      v[1] += x == m ? (T)1 : less;
     }
   }
   CODETTA_MEMBER void merge(const LogSumExpState& o) {
-    const T top = v[0] > o.v[0] ? v[0] : o.v[0];
-    v[1] =
-        v[1] * (v[0] == top ? (T)1 : one::exp(v[0] - top)) + o.v[1] * (o.v[0] == top ? (T)1 : one::exp(o.v[0] - top));
+    const T top = v[0] > o.v[0] ? v[0] : o.v[0], less = one::exp((v[0] == top ? o.v[0] : v[0]) - top);
+    v[1] = v[1] * (v[0] == top ? (T)1 : less) + o.v[1] * (o.v[0] == top ? (T)1 : less);
     v[0] = top;
   }
 };
@@ -106,7 +105,7 @@ CODETTA_FN T exchanged(u32 mask, T x, int distance) {
 // first; what counts is what the lowest lane of a group ends with, and that always was the lower one.
 template <class S>
 CODETTA_FN void merge_threads(u32 mask, S& s, int first, int last) {
-#pragma unroll
+  CODETTA_EACH_ROUND
   for (int d = first; d < last; d *= 2) {
     S other;
 #pragma unroll

@@ -15,7 +15,10 @@
 #define CODETTA_FN static __device__ __forceinline__
 #define CODETTA_MEMBER __device__ __forceinline__
 #define CODETTA_OWN_MATH 1  // device/hip/math_f32.h, math_f64.h
-#define CODETTA_HAS_FP8 0   // gfx942 converts another kind of 8-bit floats
+// Loops whose rounds wait for much else than the loop (multiplications at a quarter of the rate, other lanes,
+// barriers). Unrolled, Clang takes much longer.
+#define CODETTA_EACH_ROUND _Pragma("unroll 1")
+#define CODETTA_HAS_FP8 0  // gfx942 converts another kind of 8-bit floats
 
 namespace codetta::gpu {
 
@@ -151,6 +154,8 @@ CODETTA_FN u32 __funnelshift_l(u32 low, u32 high, u32 by) {
   return (u32)((((u64)high << 32) | low) << (by & 31) >> 32);
 }
 CODETTA_FN u32 __funnelshift_r(u32 low, u32 high, u32 by) { return (u32)((((u64)high << 32) | low) >> (by & 31)); }
+// Four bytes of eight, the lowest first: each byte of `which` is the number of one, 0 to 3 of low, 4 to 7 of high.
+CODETTA_FN u32 chosen_bytes(u32 low, u32 high, u32 which) { return __builtin_amdgcn_perm(high, low, which); }
 CODETTA_FN u64 __umul64hi(u64 x, u64 y) { return (u64)(((unsigned __int128)x * y) >> 64); }
 
 CODETTA_FN float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }

@@ -161,6 +161,15 @@ class CudaPrinter {
   void print_copies(CodeWriter& out, const PhaseText& phase) const;
   void print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   [[nodiscard]] int rows_at_once(uint32_t index, const PhaseText& phase) const;
+  // Whether complete pieces have code of their own. With one row under way at a time they gain next to nothing by it,
+  // and Clang takes long for HIP's.
+  [[nodiscard]] bool knows_complete(uint32_t index, const PhaseText& phase) const {
+    return !is_hip(options_.arch) || rows_at_once(index, phase) > 1;
+  }
+  // Whether whole vectors have code of their own: behind so much work they would save less than a tenth of the time.
+  [[nodiscard]] bool knows_whole(uint32_t index) const {
+    return !is_hip(options_.arch) || phase_clocks(program_, index) <= 80;
+  }
   // Whether what a piece loads is asked for before its accumulators are there.
   [[nodiscard]] bool loads_ahead(uint32_t index, const PhaseText& phase) const {
     const bool direct =
@@ -315,7 +324,7 @@ void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& p
                ", states, &States", index, "::", state.name, ", r);");
     }
   };
-  {
+  if (knows_complete(index, phase)) {
     const auto known = out.block("if constexpr (complete)");
     if (passes > at_once) out.line("#pragma unroll 1");
     const auto loop = out.block("for (i32 i = 0; i < ", passes, "; i += ", at_once, ")");
@@ -547,14 +556,29 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     }
   }
   const auto function = begin("phase_", pieces ? ", const Ahead& held" : "", "");
-  choose();
+  const bool by_itself = knows_complete(index, phase);
+  if (by_itself)
+    choose();
+  else if (knows_whole(index))
+    out.line("const bool whole = ", whole, ";");
   if (!pieces) out.line("constexpr int held = 0;");
-  out.line("if (whole && complete) {");
-  out.line("  piece_", index, "<true, true>(params, tile, held);");
-  out.line("} else if (whole) {");
-  out.line("  piece_", index, "<true, false>(params, tile, held);");
+  const auto call = [&](std::string_view arguments) {
+    out.line("  piece_", index, "<", arguments, ">(params, tile, held);");
+  };
+  if (!knows_whole(index)) {
+    out.line("piece_", index, "<false, false>(params, tile, held);");
+    return {};
+  }
+  if (by_itself) {
+    out.line("if (whole && complete) {");
+    call("true, true");
+    out.line("} else if (whole) {");
+  } else {
+    out.line("if (whole) {");
+  }
+  call("true, false");
   out.line("} else {");
-  out.line("  piece_", index, "<false, false>(params, tile, held);");
+  call("false, false");
   out.line("}");
   return {};
 }

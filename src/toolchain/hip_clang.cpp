@@ -22,6 +22,9 @@ constexpr int oldest_hip_clang = 19;  // knows gfx1201
 constexpr std::array<std::string_view, 7> hip_names = {"clang++-19", "clang++-20", "clang++-21", "clang++-22",
                                                        "clang++",    "amdclang++", "clang++-23"};
 constexpr std::string_view rocm_folder = "/opt/rocm/llvm/bin";
+// LLVM's heap in few large pages, where the C library is glibc: 3 to 7 % of a compile are faults and calls otherwise.
+constexpr std::string_view large_pages =
+    "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432:glibc.malloc.mmap_threshold=1073741824";
 constexpr std::string_view install_hip =
     "install clang-19 and lld-19 (or later ones, or ROCm's) where the search path leads, or name a Clang with "
     "--compiler; emitting sources needs neither";
@@ -103,6 +106,7 @@ Result<base::ProcessResult> run_tool(const std::string& program, std::vector<std
   // Headers are looked for beside the source first, which for one on stdin is the working directory.
   request.working_directory = folder.path();
   request.environment = child_environment(clang.search_path, folder.path());
+  request.environment.emplace_back(large_pages);
   if (reads_source) request.input = job.source;
   request.max_output_bytes = size_t{64} << 20;
   request.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::max(options.timeout_seconds, 0.001) * 1000));

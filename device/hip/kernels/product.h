@@ -102,7 +102,7 @@ CODETTA_FN void gemm(const P& params) {
   const i64 row0 = (i64)tile_m * Config::tile_m, col0 = (i64)tile_n * S::width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == (u32)p.k_split ? p.k : k_begin + p.k_slice;
   const int count = (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k);
-  // Of K in the last block; where K is 0 the first one is brought as well.
+  // Of K in the last block; where K is 0 nothing of it is brought.
   const int last = count == 0 ? 0 : (int)(k_end - k_begin - (i64)(count - 1) * Config::tile_k);
 
   constexpr int size = S::A::size;
@@ -129,12 +129,13 @@ CODETTA_FN void gemm(const P& params) {
   constexpr int sharing = Matrix::step_bytes / Matrix::lane_bytes;  // groups of 16 lanes that have different k
   const int within = Matrix::factor_row(lane) * S::A::stride + lane / 16 % sharing * Matrix::lane_bytes;
   fetch(0);
-  settle(shared);
-  __syncthreads();
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
-    const char* const stage = shared + i % 2 * S::stage_bytes + within;
+    // Nobody reads this stage any more: all have met since it was multiplied. One place that settles, for its length.
+    settle(shared + i % 2 * S::stage_bytes);
+    __syncthreads();
     if (i + 1 < count) fetch(i + 1);
+    const char* const stage = shared + i % 2 * S::stage_bytes + within;
 #pragma unroll
     for (int step = 0; step < S::steps; ++step) {
       Fragment<Matrix::lane_bytes> fa[S::blocks_m], fb[S::blocks_n];
@@ -154,9 +155,8 @@ CODETTA_FN void gemm(const P& params) {
         }
       }
     }
-    if (i + 1 < count) settle(shared + (i + 1) % 2 * S::stage_bytes);
-    __syncthreads();  // behind the last: the stages become pieces
   }
+  __syncthreads();  // the stages become pieces
   if constexpr (Config::k_split > 1) {
     u32* const flag = (u32*)(shared + S::shared_bytes - 16);
     const i64 tile = (i64)batch * tiles + index;

@@ -37,6 +37,17 @@ CODETTA_FN u32 shuffle_xor(u32 mask, u32 value, int distance) {
   return emulator::taken((u64)mask << (lane & 32), value, lane ^ (u32)distance, 33, CODETTA_SITE);
 }
 
+CODETTA_FN u32 chosen_bytes(u32 low, u32 high, u32 which) {
+  const u64 bytes = (u64)high << 32 | low;
+  u32 result = 0;
+  for (int i = 0; i < 32; i += 8) {
+    const u32 number = which >> i & 0xff;
+    if (number > 7) emulator::machine->fail("a byte that is none of eight:", number, CODETTA_SITE);
+    result |= (u32)(bytes >> (8 * number) & 0xff) << i;
+  }
+  return result;
+}
+
 CODETTA_FN float bits_to_float(u32 x) { return __builtin_bit_cast(float, x); }
 CODETTA_FN u32 float_to_bits(float x) { return __builtin_bit_cast(u32, x); }
 CODETTA_FN double bits_to_double(u64 x) { return __builtin_bit_cast(double, x); }
