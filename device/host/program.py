@@ -93,7 +93,7 @@ class _Extent(ctypes.Structure):
                 ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
 
 
-_INTERFACE = 2  # host_interface of device/host/engine.h
+_INTERFACE = 3  # host_interface of device/host/engine.h
 
 
 def _library(path):
@@ -103,6 +103,14 @@ def _library(path):
     if interface != _INTERFACE:
         _fail(f"E0508: {path} has interface {interface}, and this module is emitted for {_INTERFACE}: emit it again "
               "with the version that the library is of")
+    lib.codetta_host_bytes_of.restype = ctypes.c_int64
+    for name, form in list(globals().items()):
+        if not isinstance(form, type) or not issubclass(form, (ctypes.Structure, ctypes.Union)):
+            continue
+        have, want = ctypes.sizeof(form), lib.codetta_host_bytes_of(name[1:].encode())
+        if have != want:
+            _fail(f"E0508: {path} has {want} bytes for a {name[1:]}, and this module has {have}: emit it again with the "
+                  "version that the library is of")
     lib.codetta_host_overlap.restype = lib.codetta_host_overlaps_itself.restype = ctypes.c_bool
     return lib
 

@@ -7,8 +7,9 @@
 class _Array:
     """A tensor in device memory with those attributes of numpy's that the code above reads; strides in bytes."""
 
-    def __init__(self, address, dtype, shape, strides):
+    def __init__(self, address, dtype, shape, strides, kind=None):
         self.data, self.dtype, self.shape, self.strides = address, np.dtype(dtype), tuple(shape), tuple(strides)
+        self.kind = kind  # the name of its elements' type, where it is none of the program's
         self.itemsize, self.ndim = self.dtype.itemsize, len(self.shape)
         self.size = int(np.prod(self.shape, dtype=np.int64))
         self.ctypes = self
@@ -61,7 +62,7 @@ class _Limits(ctypes.Structure):
 
 class _Trouble(ctypes.Structure):
     _fields_ = [("code", ctypes.c_int32), ("headline", ctypes.c_char * 256), ("reason", ctypes.c_char * 448),
-                ("help", ctypes.c_char_p)]
+                ("help", ctypes.c_char_p), ("unaligned", ctypes.c_bool)]
 
 
 class _Factor(ctypes.Structure):
@@ -158,12 +159,11 @@ class _GpuEngine:
         self.driver, self.lib = driver, _library(path)
         for name in ("plan_bytes", "parameter_bytes", "workspace", "counter_bytes"):
             getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_int64
-        for name in ("sizes", "product", "needs_fit", "grid", "finish", "uses_maps", "map"):
+        for name in ("sizes", "product", "needs_fit", "grid", "finish", "uses_maps", "map", "check_b", "fault"):
             getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_bool
         self.lib.codetta_host_gpu_packing.restype = ctypes.c_void_p
         for name in ("step_bytes", "put", "move", "look"):
             getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_int64
-        self.lib.codetta_host_gpu_fault.restype = ctypes.c_bool
         self.contexts, self.primary, self.lock = {}, None, threading.Lock()
         _cu("Failed to start the driver", driver.cuInit(0))
 
@@ -255,22 +255,35 @@ def _view(memory, offset, dtype, shape, strides=None, name=""):
     return _Array(memory.data + offset, _DTYPES[dtype], shape, [stride * size for stride in strides])
 
 
-def _bound(array, name, dtype, rank, written):
-    size = np.dtype(_DTYPES[dtype]).itemsize
+# What frameworks call types that numpy lacks; they travel as unsigned integers of their size, or as bytes, too.
+_FURTHER = {9: ("float8_e4m3fn", "void8"), 10: ("float8_e5m2", "void8"), 12: ("bfloat16", "void16")}
+
+
+def _form(array, what):
+    """(address, name of the elements' type, their bytes, shape, strides in bytes, whether it is read-only)"""
+    if isinstance(array, _Array):  # that _result made
+        return array.data, array.kind, array.itemsize, array.shape, array.strides, False
     if hasattr(array, "data_ptr"):
-        address, shape = array.data_ptr(), tuple(array.shape)
-        have, strides = array.element_size(), [s * array.element_size() for s in array.stride()]
-    elif hasattr(array, "__cuda_array_interface__"):
+        size = array.element_size()
+        kind = str(array.dtype).rpartition(".")[2]  # "torch.float32"
+        return array.data_ptr(), kind, size, tuple(array.shape), [s * size for s in array.stride()], False
+    if hasattr(array, "__cuda_array_interface__"):
         form = array.__cuda_array_interface__
-        shape, have = tuple(form["shape"]), np.dtype(form["typestr"]).itemsize
+        kind, shape = np.dtype(form["typestr"]), tuple(form["shape"])
+        strides = form.get("strides") or [s * kind.itemsize for s in _row_major(shape)]
         address, read_only = form["data"]
-        strides = form.get("strides") or [s * have for s in _row_major(shape)]
-        if written and read_only:
-            _fail(f"E0213: {written} {name} is bound to read-only memory")
-    else:
-        _fail(f"E0610: {name} is a {type(array).__name__}, and has to be a tensor in device memory")
-    if have != size:
-        _fail(f"E0610: {name} has elements of {have} bytes, and {_NAMES[dtype]} has {size}")
+        return address, kind.name if kind.isnative else kind.str, kind.itemsize, shape, strides, read_only
+    _fail(f"E0610: {what} a {type(array).__name__}, and has to be a tensor in device memory")
+
+
+def _bound(array, name, dtype, rank, written):
+    address, kind, size, shape, strides, read_only = _form(array, f"{name} is")
+    if written and read_only:
+        _fail(f"E0213: {written} {name} is bound to read-only memory")
+    passed = np.dtype(_DTYPES[dtype]).name
+    if kind != passed and kind not in _FURTHER.get(dtype, ()):
+        _fail(f"E0610: {name} is {kind}, and {_NAMES[dtype]} has to be passed as "
+              f"{' or '.join((passed, *_FURTHER.get(dtype, ())[:1]))}")
     if any(stride % size for stride in strides):
         _fail(f"E0605: the strides of {name} are no multiples of its elements")
     array = _Array(address, _DTYPES[dtype], shape, strides)
@@ -283,6 +296,22 @@ def _bound(array, name, dtype, rank, written):
     if array.ndim != rank:
         _fail(f"E0610: {name} has {array.ndim} dims, and {rank} are wanted")
     return array
+
+
+def _placed(array, name):
+    """The device can read it: its own memory, managed memory, or host memory that the driver knows."""
+    if not array.size:
+        return
+    call, driver = _now.call, _now.call.engine.driver
+    facts = [getattr(driver.CUpointer_attribute, "CU_POINTER_ATTRIBUTE_" + fact)
+             for fact in ("MEMORY_TYPE", "IS_MANAGED", "DEVICE_ORDINAL")]
+    kind, managed, device = _cu(f"Failed to ask where {name} lies",
+                                driver.cuPointerGetAttributes(len(facts), facts, array.data))
+    here = int(call.context.device)
+    if managed or int(kind) == 1 or (int(kind) == 2 and int(device) == here):
+        return
+    what = f"memory of device {int(device)}" if int(kind) == 2 else "host memory that the device can not read"
+    _fail(f"E0648: {name} does not lie on device {here}: its address {array.data:#x} is {what}")
 
 
 def _constant(index):
@@ -480,16 +509,8 @@ def _call_alloc(externs, name, inputs, count):
 
 def _result(array, name):
     """A tensor of the function's as it lies, which is kept until nothing needs it."""
-    if hasattr(array, "data_ptr"):
-        size, shape = array.element_size(), tuple(array.shape)
-        result = _Array(array.data_ptr(), f"u{size}", shape, [s * size for s in array.stride()])
-    elif hasattr(array, "__cuda_array_interface__"):
-        form = array.__cuda_array_interface__
-        shape, size = tuple(form["shape"]), np.dtype(form["typestr"]).itemsize
-        strides = form.get("strides") or [s * size for s in _row_major(shape)]
-        result = _Array(form["data"][0], f"u{size}", shape, strides)
-    else:
-        _fail(f"E0610: {name} gives a {type(array).__name__}, and has to give tensors in device memory")
+    address, kind, size, shape, strides, _ = _form(array, f"{name} gives")
+    result = _Array(address, f"u{size}", shape, strides, kind)
     result.owner = array
     return result
 

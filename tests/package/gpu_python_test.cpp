@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "base/process.hpp"
+#include "device/host/engine.h"
 #include "emit/host/python.hpp"
 #include "package/gpu_library.hpp"
 #include "support/random_program.hpp"
@@ -122,7 +123,7 @@ class CudaPython : public ::testing::Test {
     std::ostringstream line;
     line << file(name + ".py") << " " << file(name + ".out");
     for (const TensorView& view : views) {
-      line << " " << dtype_size(view.dtype()) << ":";
+      line << " " << dtype_name(view.dtype()) << ":";
       for (int d = 0; d < view.rank(); ++d) line << view.size(d) << ",";
     }
     return line.str() + "\n";
@@ -288,6 +289,80 @@ TEST_F(CudaPython, ARefusedCallHasEnqueuedNothing) {
   EXPECT_EQ(good.launches[0].function, first->entries[0].symbol);
 }
 
+// A module that knows other structs than the engine's library is refused, and writes beside none of its own.
+TEST_F(CudaPython, IsHeldToTheEnginesStructs) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const auto package = package_of("def f(x: f32[64, 64]):\n    y = relu(x)\n    return y\n", {}, context);
+  const std::vector<TensorView> views{gpu.tensor(DType::f32, {64, 64}), gpu.tensor(DType::f32, {64, 64})};
+  const struct {
+    std::string from, to, wanted;
+  } cases[] = {
+      {"", "", "0"},
+      {", (\"unaligned\", ctypes.c_bool)]", "]",
+       fmt::format("-1 E0508: " CODETTA_TEST_HOST " has {} bytes for a Trouble, and this module has {}: emit it again "
+                   "with the version that the library is of",
+                   sizeof(gpu::host::Trouble), sizeof(gpu::host::Trouble) - 8)},
+      {"_INTERFACE = ", "_INTERFACE = 9",
+       fmt::format("-1 E0508: " CODETTA_TEST_HOST " has interface {0}, and this module is emitted for 9{0}: emit it "
+                   "again with the version that the library is of",
+                   codetta::host::host_interface)},
+  };
+  for (const auto& one : cases) {
+    const std::string list = write("held", *package, views);
+    std::ifstream read(file("held.py"));
+    std::string module{std::istreambuf_iterator<char>(read), {}};
+    ASSERT_NE(module.find(one.from), std::string::npos);
+    std::ofstream(file("held.py")) << module.replace(module.find(one.from), one.from.size(), one.to);
+    if (!run(list)) GTEST_SKIP() << "no numpy";
+    EXPECT_EQ(read_run(file("held.out")).result, one.wanted);
+  }
+}
+
+TEST_F(CudaPython, TakesWhatTheDeviceCanReadAndIsOfItsType) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const auto package = package_of(
+      "def f(x: f32[64, 64], r: bf16[64], s: f8e4m3[64]):\n    y = x + cast(r, f32) + cast(s, f32)\n    return y\n", {},
+      context);
+  write("types", *package, {});
+  const std::string begin = file("types.py") + " " + file("types.out") + " ",
+                    other = "r is int16, and bf16 has to be passed as uint16 or bfloat16";
+  const struct {
+    std::string x, r, s, wanted;
+  } cases[] = {
+      {"f32:64,64", "bf16:64", "f8e4m3:64", ""},
+      {"f32:64,64@managed", "u16:64@pinned", "u8:64", ""},
+      {"<f4:64,64", "<V2:64", "|V1:64", ""},
+      {"<f4:64,64", "<u2:64", "|u1:64", ""},
+      {"i32:64,64", "bf16:64", "f8e4m3:64", "E0610: x is int32, and f32 has to be passed as float32"},
+      {"<i4:64,64", "bf16:64", "f8e4m3:64", "E0610: x is int32, and f32 has to be passed as float32"},
+      {">f4:64,64", "bf16:64", "f8e4m3:64", "E0610: x is >f4, and f32 has to be passed as float32"},
+      {"f64:64,64", "bf16:64", "f8e4m3:64", "E0610: x is float64, and f32 has to be passed as float32"},
+      {"f32:64,64", "f16:64", "f8e4m3:64", "E0610: r is float16, and bf16 has to be passed as uint16 or bfloat16"},
+      {"f32:64,64", "<i2:64", "f8e4m3:64", "E0610: " + other},
+      {"f32:64,64", "bf16:64", "f8e5m2:64",
+       "E0610: s is float8_e5m2, and f8e4m3 has to be passed as uint8 or float8_e4m3fn"},
+      {"f32:64,64", "bf16:64@host", "f8e4m3:64", "E0648: r does not lie on device 0: its address 0x"},
+      {"<f4:64,64@host", "bf16:64", "f8e4m3:64", "is host memory that the device can not read"},
+      {"f32:64,64", "bf16:64", "f8e4m3:64@device1", "is memory of device 1"},
+  };
+  for (const auto& one : cases) {
+    if (!run(begin + one.x + " " + one.r + " " + one.s + " f32:64,64\n")) GTEST_SKIP() << "no numpy";
+    const PythonRun said = read_run(file("types.out"));
+    EXPECT_EQ(said.launches.size(), one.wanted.empty() ? 1U : 0U) << said.result;
+    if (one.wanted.empty()) {
+      EXPECT_EQ(said.result, "0");
+    } else {
+      EXPECT_TRUE(said.result.starts_with("-1 ") && said.result.find(one.wanted) != std::string::npos) << said.result;
+    }
+  }
+}
+
 // Kernels rely on the alignment of the memory that they are planned in, whoever allocated it.
 TEST_F(CudaPython, TakesDonatedMemoryThatIsAligned) {
   FakeGpu gpu;
@@ -306,7 +381,7 @@ TEST_F(CudaPython, TakesDonatedMemoryThatIsAligned) {
   const std::vector<TensorView> views{gpu.tensor(DType::f32, {4096, 256}), gpu.tensor(DType::f32, {256, 256}),
                                       gpu.tensor(DType::f32, {4096, 256})};
   const std::string good = write("donated", *package, views);
-  const std::string first = " 4:4096,256,";
+  const std::string first = " f32:4096,256,";
   const size_t at = good.find(first) + first.size();
   for (const auto& [shift, wanted] : {std::pair<const char*, const char*>{"+256", "0"},
                                       {"+128", "E0610: donated x can not be reused: it is not aligned to 256 bytes"}}) {

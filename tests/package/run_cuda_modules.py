@@ -1,24 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs emitted modules for CUDA over the pretended cuda.bindings. Each line of the list is: module, file for what
-happens, then ELEMENT_BYTES:SHAPE for each argument, +BYTES behind it for one that lies so far from where allocations
-begin. What happens: the result, a line a tensor with its address and
+happens, then DTYPE:SHAPE for each argument, as Codetta names types, or an array's typestr; +BYTES behind it for one that
+lies so far from where allocations begin, @PLACE for one that lies elsewhere. What happens: the result, a line a tensor with its address and
 bytes, a line a launch. Usage: run_cuda_modules.py LIST [NAME=STATUS of a function that fails]"""
 import importlib.util
 import math
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "pretended_cuda"))
+sys.path[:0] = [str(pathlib.Path(__file__).parent / "pretended_cuda"), str(pathlib.Path(__file__).parents[1] / "support")]
 from cuda.bindings import driver  # noqa: E402
+from host_returns import check_returns  # noqa: E402
+
+BYTES = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "f8e4m3": 1,
+         "f8e5m2": 1, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+TORCH = {"bool": "bool", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "bf16": "bfloat16"}
+PLACES = {"host": (0, False, -1), "pinned": (1, False, 0), "managed": (1, True, -1), "device1": (2, False, 1)}
 
 
-class Tensor:
-    """What PyTorch's tensors say of themselves, as far as modules ask."""
+def torch_name(name):
+    return "torch." + (TORCH.get(name) or {"i": "int", "u": "uint", "f": "float"}[name[0]] + name[1:])
 
-    def __init__(self, size, shape, shift):
+
+class Memory:
+    def __init__(self, size, shape, shift, place):
         self.size, self.shape = size, shape
         self.bytes = size * math.prod(shape)
         self.address = driver.cuMemAlloc(max(self.bytes + shift, 1))[1] + shift
+        if place:
+            driver.PLACES[self.address] = PLACES[place]
+
+
+class Array(Memory):
+    """What others' arrays say of themselves."""
+
+    def __init__(self, typestr, *where):
+        super().__init__(int(typestr[2:]), *where)
+        self.__cuda_array_interface__ = {"shape": self.shape, "typestr": typestr, "data": (self.address, False),
+                                         "version": 3}
+
+
+class Tensor(Memory):
+    """What PyTorch's tensors say of themselves, as far as modules ask."""
+
+    def __init__(self, name, *where):
+        super().__init__(BYTES[name], *where)
+        self.dtype = torch_name(name)
 
     def data_ptr(self):
         return self.address
@@ -44,11 +71,15 @@ def main():
         spec.loader.exec_module(module)
         tensors = []
         for form in forms:
+            form, _, place = form.partition("@")
             form, _, shift = form.partition("+")
-            size, shape = form.split(":")
-            tensors.append(Tensor(int(size), tuple(int(n) for n in shape.split(",") if n), int(shift or 0)))
+            name, shape = form.split(":")
+            tensors.append((Tensor if name in BYTES else Array)(
+                name, tuple(int(n) for n in shape.split(",") if n), int(shift or 0), place))
         driver.LAUNCHES.clear()
         code = module.call(*tensors)
+        if module._engine is not None:
+            check_returns(module._engine.lib)
         lines = [f"result {code} {module.get_last_error()}".strip()]
         lines += [f"tensor {t.address} {t.bytes}" for t in tensors]
         for name, grid, block, shared, attributes, parameters in driver.LAUNCHES:

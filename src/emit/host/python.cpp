@@ -49,6 +49,9 @@ class PythonPrinter {
       line("v{0} = _bound(a{0}, {1}, {2}, {3}, \"{4}\")", i, py_quoted(b.name), static_cast<int>(b.dtype),
            b.shape.size(), written);
     }
+    for (uint32_t i = 0; o_.checked && gpu_ && i < p_.buffers.size(); ++i) {
+      if (bound(p_.buffers[i]) && !p_.buffers[i].is_scalar) line("_placed(v{}, {})", i, name(i));
+    }
     for (uint32_t i = 0; o_.checked && i < p_.buffers.size(); ++i) {
       if (p_.buffers[i].role == Buffer::Role::Output) line("_apart_itself(engine, v{}, {})", i, name(i));
     }
@@ -184,6 +187,7 @@ class PythonPrinter {
     once(fmt::format("_given(weights, {}, \"E0615: constant\")", py_quoted(b.external)));
     line("v{} = _selected(weights[{}], {}, {}, {})", s.buffer, py_quoted(b.external), name(s.buffer),
          static_cast<int>(b.dtype), tuple(b.shape));
+    if (o_.checked && gpu_) line("_placed(v{}, {})", s.buffer, name(s.buffer));
     return {};
   }
   Result<void> operator()(const Copy& s) {

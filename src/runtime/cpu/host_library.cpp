@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine as a shared library, for host modules that are no C++: what they need of device/host/engine.h, exported.
 // A pool runs one launch at a time.
+#include "codetta/extern.h"
 #include "device/host/engine.h"
 #include "device/host/gpu_plan.h"
 #include "device/host/gpu_steps.h"
@@ -22,6 +23,45 @@ Threads threads_of(void* pool) {
 }  // namespace
 
 CODETTA_HOST_EXPORT i32 codetta_host_interface() { return host_interface; }
+
+// Bytes of a struct that modules lay out themselves, by its name there; 0: none has this name.
+CODETTA_HOST_EXPORT i64 codetta_host_bytes_of(const char* name) {
+  namespace gpu = codetta::gpu;
+  static constexpr struct {
+    const char* name;
+    i64 bytes;
+  } forms[] = {
+      {"GemmConfig", sizeof(GemmConfig)},
+      {"MapConfig", sizeof(MapConfig)},
+      {"FactorB", sizeof(FactorB)},
+      {"Maker", sizeof(Maker)},
+      {"Gemm", sizeof(Gemm)},
+      {"Phase", sizeof(Phase)},
+      {"Reduction", sizeof(Reduction)},
+      {"Operand", sizeof(cpu::Operand)},
+      {"Scalar", sizeof(cpu::ScalarValue)},
+      {"Epilogue", sizeof(Epilogue)},
+      {"Extent", sizeof(Extent)},
+      {"Given", sizeof(CodettaTensor)},
+      {"Entry", sizeof(gpu::host::Entry)},
+      {"Map", sizeof(gpu::host::Map)},
+      {"GpuReduction", sizeof(gpu::host::Reduction)},
+      {"OperandFacts", sizeof(gpu::host::OperandFacts)},
+      {"Kernel", sizeof(gpu::host::Kernel)},
+      {"Limits", sizeof(gpu::host::DeviceLimits)},
+      {"Trouble", sizeof(gpu::host::Trouble)},
+      {"Factor", sizeof(gpu::host::Factor)},
+      {"Grid", sizeof(gpu::host::Grid)},
+      {"StepView", sizeof(gpu::host::StepView)},
+      {"Fault", sizeof(gpu::Fault)},
+      {"Tiled", sizeof(gpu::host::TiledArguments)},
+  };
+  static_assert(sizeof(cpu::Operand) == sizeof(gpu::Operand) && sizeof(cpu::ScalarValue) == sizeof(gpu::ScalarValue));
+  for (const auto& form : forms) {
+    if (__builtin_strcmp(form.name, name) == 0) return form.bytes;
+  }
+  return 0;
+}
 
 CODETTA_HOST_EXPORT bool codetta_host_runs(i32 isa) { return codetta_engine_runs(isa); }
 

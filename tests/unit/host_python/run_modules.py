@@ -7,6 +7,9 @@ import sys
 
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+from host_returns import check_returns  # noqa: E402
+
 
 def nothing(inputs, outputs=None):
     return [np.zeros((4, 4), np.float32)] if outputs is None else 0
@@ -31,6 +34,8 @@ def main():
             arguments.append(array)
             arrays.append((array, words[3]))
         codes = [module.call(*arguments) for _ in range(int(sys.argv[2]))]
+        if module._engine is not None:
+            check_returns(module._engine.lib)
         for array, file in arrays:
             array.tofile(file)
         path.with_suffix(".result").write_text(f"{codes[-1]} {module.get_last_error()}".strip())

@@ -9,6 +9,7 @@ FAIL = {}  # name of a function -> its status
 CALLS = []
 LAUNCHES = []  # (function, grid, block, shared bytes, attribute ids with values, parameters)
 MEMORY = {}
+PLACES = {}  # address -> (memory type, managed, device) of what lies elsewhere than in this device's memory
 
 
 class CUresult(enum.IntEnum):
@@ -28,6 +29,8 @@ CUdevice_attribute = _enumeration(
     "CUdevice_attribute", CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X=5, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y=6,
     CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z=7, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT=16,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76)
+CUpointer_attribute = _enumeration("CUpointer_attribute", CU_POINTER_ATTRIBUTE_MEMORY_TYPE=2,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED=8, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL=9)
 CUlaunchAttributeID = _enumeration("CUlaunchAttributeID", CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4,
                                    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6)
 CUtensorMapDataType = _enumeration("CUtensorMapDataType", UINT8=0, UINT16=1, UINT32=2, UINT64=4, FLOAT16=6, FLOAT32=7,
@@ -106,6 +109,12 @@ def cuMemAlloc(count):
     address = (ctypes.addressof(raw) + 255) // 256 * 256
     MEMORY[address] = raw
     return status, address
+
+
+def cuPointerGetAttributes(count, attributes, address):
+    kind, managed, device = PLACES.get(address, (2, False, 0))
+    values = {2: kind, 8: managed, 9: device}
+    return _call("cuPointerGetAttributes"), [values[int(attribute)] for attribute in attributes[:count]]
 
 
 def cuMemHostAlloc(count, flags):
