@@ -127,7 +127,7 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
   const bool lists = !program && (verb.get_name() == "kernels" || verb.get_name() == "explain");
   if (evt.empty() && !lists) evt = given({"--cutlass-dir"});
   if (!evt.empty() && !cutlass)
-    return usage_error(evt + " is for CUTLASS", "this " + verb.get_name() + " is not for CUTLASS",
+    return usage_error(evt + " is for CUTLASS", "`codetta " + verb.get_name() + "` is not asked about CUTLASS here",
                        verb.get_name() == "build" ? "leave it out, or say --via cutlass"
                                                   : "leave it out, or name a target such as cutlass:sm_90");
   if (const std::string name = given({"--name"}); !name.empty() && !cutlass && verb.get_name() == "emit")

@@ -49,15 +49,15 @@ Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOpt
                                                                 {"the header", report.header}};
   if (build.before_writing) CODETTA_CHECK_OK(build.before_writing(places, false));
   CODETTA_CHECK_OK(driver::check_writable(report.library, {report.header}));
+  // What is wrong with the problem is told before what this machine lacks. What is left open is the best candidate's.
+  CODETTA_TRY(const CutlassKernels found, find_cutlass_kernels(arguments, options, context));
+  const CutlassKernel& best = found.kernels.front();
+  CODETTA_TRY(const CutlassSource source, emit_cutlass(arguments, best.options, name));
   const std::string folder = build.cutlass_dir.empty() ? driver::cutlass_directory() : build.cutlass_dir;
   CODETTA_TRY(const toolchain::CutlassHeaders headers, toolchain::find_cutlass(folder, 402, 407));
   toolchain::NvccOptions nvcc{state.options.cuda_home, state.path, state.library_path,
                               std::max(600.0, state.options.compile_timeout_seconds), state.options.cancel};
   CODETTA_TRY(const std::string compiler, toolchain::find_nvcc(nvcc));
-  // What is left open is the best candidate's.
-  CODETTA_TRY(const CutlassKernels found, find_cutlass_kernels(arguments, options, context));
-  const CutlassKernel& best = found.kernels.front();
-  CODETTA_TRY(const CutlassSource source, emit_cutlass(arguments, best.options, name));
   CODETTA_TRY(const std::string bytes,
               toolchain::compile_cutlass(compiler, headers, source.source, source.flags, nvcc));
   report.version = headers.version;

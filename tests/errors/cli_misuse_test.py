@@ -44,6 +44,8 @@ def unheeded(program, folder, cache):
     for option in (["--tile", "128x128x64"], ["--no-cd"], ["--nondeterministic"], ["--buffer", "C=b"], ["--name", "N"]):
         expect(2, f"{option[0]} is for CUTLASS", "emit", *SIZES, *cache, *option)
     expect(2, "a program is not for CUTLASS", "emit", program, "--what", "evt", "--target", "cutlass:sm_90a", *cache)
+    expect(2, "target 'hip:gfx942' has no visitor trees", "build", "--via", "cutlass", "--target", "hip:gfx942", *SIZES, "-o", library, *cache)
+    expect(2, "`codetta kernels` is not asked about CUTLASS here", "kernels", "--target", "metal", *SIZES, "--tile", "128x128x64", *cache)
     expect(2, "--weights is not for CUTLASS", "build", "--via", "cutlass", *SIZES, "-o", library, "--weights", "w", *cache)
     expect(2, "--dim is for --repro", "build", program, "-o", library, *cache, "--dim", "n=5")
     for option in (["--header", "h.h"], ["--manifest", "m.json"], ["--name", "q"], ["--no-checks"], ["--embed-weights"], ["--budget", 3],
