@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the codetta command makes of its arguments: names, sizes, types, `# bind:` lines, programs, a machine without a
 compiler. Argument: the built command."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -266,13 +267,19 @@ def without_compiler(folder):
     (broken / "g++").write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
     expect(0, "no C++ compiler that was found can be used", "gemm", *SIZES, *other, "--cache-dir", folder / "ill2", env=ill)
     # One that hangs is ended at the timeout, asked what it is as well as at work; nothing is interpreted then.
-    for hangs, timeout in (("*-dM*", 0.3), ("*-shared*", 10)):
+    def hang(hangs, timeout, is_named):
+        broken = pathlib.Path(tempfile.mkdtemp(dir=folder))
         (broken / "g++").write_text(f'#!/bin/sh\ncase "$*" in {hangs}) exec {sleep} 300;; esac\nexec {real} "$@"\n')
-        for named in ([], ["--compiler", broken / "g++"]):
-            late = expect(3, "error[E0505]", "gemm", *SIZES, "--no-cache", *other, "--compile-timeout", timeout, *named, env=ill)
-            for words in ("timed out after", str(broken / "g++"), hangs.strip("*"), "raise --compile-timeout"):
-                if words not in late.stderr:
-                    FAILURES.append(f"a compiler that hangs at {hangs}: no '{words}' in {late.stderr}")
+        (broken / "g++").chmod(0o755)
+        named = ["--compiler", broken / "g++"] if is_named else []
+        late = expect(3, "error[E0505]", "gemm", *SIZES, "--no-cache", *other, "--compile-timeout", timeout, *named, env={**os.environ, "PATH": str(broken)})
+        for words in ("timed out after", str(broken / "g++"), hangs.strip("*"), "raise --compile-timeout"):
+            if words not in late.stderr:
+                FAILURES.append(f"a compiler that hangs at {hangs}: no '{words}' in {late.stderr}")
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for one in [pool.submit(hang, *how, is_named) for how in (("*-dM*", 0.3), ("*-shared*", 10)) for is_named in (False, True)]:
+            one.result()
     expect(2, "error[E0703]", "gemm", *SIZES, "--no-cache", *other, "--compile-timeout", "-1")
 
 
