@@ -289,17 +289,6 @@ Result<PackedTensor> Kernel::pack(const TensorView& B) const {
   return driver::PackedState::make(std::move(state));
 }
 
-namespace driver {
-namespace {
-// Of a run that failed: whether donated memory may hold something else by now. Not where it was refused before it
-// wrote, for a fault of an earlier run or for an index, and a capture that is refused has run nothing.
-bool gave_away(const ExecutionState& state, const Error& error) {
-  if (error.code() == static_cast<uint16_t>(diag::Code::capture_active)) return false;
-  return std::visit([](const auto& execution) { return execution.wrote(); }, state.execution);
-}
-}  // namespace
-}  // namespace driver
-
 namespace {
 Error no_execution() { return driver::nothing_held("execution", "Kernel::prepare"); }
 }  // namespace
@@ -317,7 +306,10 @@ Result<void> Execution::run(Stream stream) {
   auto ran = cpu != nullptr ? cpu->run()
                             : std::get_if<runtime::cuda::Execution>(&state_->execution)
                                   ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));
-  if (!state_->donated.empty()) state_->spent = ran || driver::gave_away(*state_, ran.error());
+  // A run that is refused before it writes, for a fault of an earlier run or for an index, uses nothing up. What a
+  // refused capture has recorded by then counts: the graph can be launched.
+  if (!state_->donated.empty())
+    state_->spent = ran || std::visit([](const auto& execution) { return execution.wrote(); }, state_->execution);
   if (ran || !state_->placed) return ran;
   return state_->placed(ran.error());
 }

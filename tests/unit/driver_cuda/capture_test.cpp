@@ -131,6 +131,43 @@ TEST_F(CudaCapture, KernelsForLessAlignmentAreTakenOnceTheyAreThere) {
   EXPECT_EQ(launched(), hinted) << "tensors that are aligned go on as before";
 }
 
+// What is decided in the run can not be captured. That is found behind launches, which the graph then holds: whoever
+// launches it all the same has donated tensors written over. What is refused in front of them uses nothing up.
+TEST_F(CudaCapture, WhatARefusedCaptureHoldsUsesDonatedTensorsUp) {
+  fake_.computes = false;
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const DeviceTensor x = DeviceTensor::make(device, f32, {8, 64}).value(),
+                     p = DeviceTensor::make(device, DType::boolean, {1}).value(),
+                     y = DeviceTensor::make(device, f32, {8, 64}).value();
+  const auto program =
+      Program::parse(
+          "def yes(h):\n    return h * 2.0\ndef no(h):\n    return h + 1.0\n"
+          "def f(x: donated[f32[\"m\", 64]], p: bool[1]):\n    y = cond(p, yes, no, softmax(x))\n    return y\n",
+          "f.py")
+          .value();
+  const auto compiled = compile(program, {Backend::cuda, {}, ""}, {}, c).value();
+  const std::vector<NamedArgument> arguments{{"x", x.view()}, {"p", p.view()}, {"y", y.view()}};
+  const DeviceStream stream = DeviceStream::make(device).value();
+  RunOptions watched;
+  watched.observer = [](const StepRecord&) -> Result<void> { return {}; };
+  for (const bool behind : {false, true}) {
+    Execution execution = compiled.prepare(arguments, behind ? RunOptions{} : watched).value();
+    fake_.launches.clear();
+    begin(stream);
+    expect(execution.run(stream), Code::capture_active, behind ? "p is read on the host" : "that is observed");
+    EXPECT_TRUE(fake_.invalidated.empty());
+    replay(stream);
+    EXPECT_EQ(fake_.launches.empty(), !behind);
+    if (behind) {
+      expect(execution.run(), Code::donated_spent, "donated x is used again");
+      execution.donate_again();
+    }
+    EXPECT_TRUE(execution.run()) << behind;
+    expect(execution.run(), Code::donated_spent, "donated x is used again");
+  }
+}
+
 TEST_F(CudaCapture, WaitingIsRefused) {
   Context c = context();
   const Device device = Device::open(c).value();
