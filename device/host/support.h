@@ -433,14 +433,16 @@ inline bool is_row_major(const View& view) {
   return true;
 }
 
-// What takes over the memory of an argument that the caller gives up: it lies in one piece, and is large and aligned
-// enough.
-inline Status reuse_donated(View& view, const View& from, i64 alignment, i32 dtype, const Number* sizes,
-                            const Number* strides, i32 rank, const char* name) {
+// What takes over the memory of `given`, an argument that the caller gives up: it lies in one piece, and is large and
+// aligned enough.
+inline Status reuse_donated(View& view, const View& from, const char* given, i64 alignment, i32 dtype,
+                            const Number* sizes, const Number* strides, i32 rank, const char* name) {
   const u64 over = from.empty() ? 0 : reinterpret_cast<u64>(from.data) % static_cast<u64>(alignment);
-  if (!from.empty() && (over != 0 || !is_row_major(from)))
-    return fail(bad_sizes, "E0610: the memory of %s can not be reused for %s: %s", describe(from), name,
-                over != 0 ? "it is not aligned as the program needs it" : "it lies in pieces");
+  if (over != 0)
+    return fail(bad_sizes, "E0610: donated %s can not be reused: its address is %lld modulo %lld", given,
+                static_cast<long long>(over), static_cast<long long>(alignment));
+  if (!from.empty() && !is_row_major(from))
+    return fail(bad_sizes, "E0610: donated %s can not be reused: it lies in pieces", given);
   return reinterpret(view, from, Number(0), dtype, sizes, strides, rank, name);
 }
 

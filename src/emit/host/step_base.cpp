@@ -59,9 +59,9 @@ void StepBase::operator()(const package::Reuse& step) {
   const Buffer& buffer = package_.buffers[step.buffer];
   const auto scope = begin_buffer(buffer);
   if (package_.buffers[step.from].donated) {
-    out_.line("CODETTA_OK(reuse_donated(v[", step.buffer, "], v[", step.from, "], ", buffer.alignment, ", ",
-              dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
-              name_of(step.buffer), "));");
+    out_.line("CODETTA_OK(reuse_donated(v[", step.buffer, "], v[", step.from, "], ", name_of(step.from), ", ",
+              buffer.alignment, ", ", dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(),
+              ", ", name_of(step.buffer), "));");
     return;
   }
   out_.line("CODETTA_OK(bind(v[", step.buffer, "], v[", step.from, "].data, ", dtype_of(step.buffer), ", sizes, ",
