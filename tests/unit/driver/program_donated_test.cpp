@@ -239,6 +239,20 @@ TEST_F(Donated, MemoryThatIsReusedIsAlignedAsWhatLiesThere) {
   }
 }
 
+// Whoever calls g may need what it passes again.
+TEST_F(Donated, FunctionsThatAreCalledDonateNothing) {
+  const std::string text =
+      "def g(x: donated[f32[\"n\", 64]]):\n    y = tanh(x)\n    return y\n"
+      "def f(x: f32[\"n\", 64], w: f32[64, 64]):\n    y = g(x) @ w + x\n    return y\n";
+  const auto donated = [&](std::string_view function) {
+    const auto program = Program::parse(text, "p.py", function);
+    EXPECT_TRUE(program) << program.error().render();
+    return program->parameters()[0].donated;
+  };
+  EXPECT_TRUE(donated("g"));
+  EXPECT_FALSE(donated("f"));
+}
+
 // The second run of a measurement would take what lies there for indices.
 TEST_F(Donated, WhatIsTimedFindsThemAsTheyAre) {
   const CompiledProgram program = compiled(
