@@ -54,29 +54,13 @@ std::string last_lines(std::string_view log) {
   return std::string(from == std::string_view::npos ? text : text.substr(std::min(from + 1, text.size())));
 }
 
-// A line by the name and number that the compiler knows it by: parts of the source begin with #line 1 "name".
-std::string_view line_at(std::string_view source, std::string_view file, uint32_t number) {
-  std::string_view here = "<stdin>";
-  uint32_t next = 1;
-  for (const std::string_view line : base::split(source, '\n')) {
-    const size_t open = line.find('"'), close = line.rfind('"');
-    if (line.starts_with("#line ") && open < close) {
-      next = static_cast<uint32_t>(base::parse_int64(base::trim(line.substr(6, open - 6))).value_or(1));
-      here = line.substr(open + 1, close - open - 1);
-    } else if (next++ == number && here == file) {
-      return line;
-    }
-  }
-  return {};
-}
-
 SourceLocation locate(const CompilerMessage& message, const std::string& source, const std::string& name) {
   SourceLocation where;
   where.file = message.file == "<stdin>" ? name : message.file;
   where.line = message.line;
   where.column = std::max(message.column, 1U);
   where.length = 1;
-  where.line_text = line_at(source, message.file, message.line);
+  where.line_text = line_at(source, "<stdin>", message.file, message.line);
   diag::cut_line(where);
   return where;
 }
@@ -99,6 +83,21 @@ Error rejected(const FailedRun& run, const base::ProcessResult& result) {
 
 }  // namespace
 
+std::string_view line_at(std::string_view source, std::string_view first, std::string_view file, uint32_t number) {
+  std::string_view here = first;
+  uint32_t next = 1;
+  for (const std::string_view line : base::split(source, '\n')) {
+    const size_t open = line.find('"'), close = line.rfind('"');
+    if (line.starts_with("#line ") && open < close) {
+      next = static_cast<uint32_t>(base::parse_int64(base::trim(line.substr(6, open - 6))).value_or(1));
+      here = line.substr(open + 1, close - open - 1);
+    } else if (next++ == number && here == file) {
+      return line;
+    }
+  }
+  return {};
+}
+
 std::string keep_refused(const std::string& folder, std::string_view source, std::string_view extension) {
   if (folder.empty()) return {};
   const auto opened = base::make_private_directory(folder);
@@ -115,9 +114,10 @@ void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& 
                  const std::function<SourceLocation(const CompilerMessage&)>& locate) {
   constexpr size_t most = 5;
   size_t shown = 0;
-  for (const CompilerMessage& message : messages) {
-    if (!message.is_error) continue;
+  for (const CompilerMessage& one : messages) {
+    if (!one.is_error) continue;
     if (++shown > most) break;
+    const CompilerMessage message = in_users_text(one);
     if (message.line == 0) {
       error.note(message.text);
     } else if (shown == 1) {

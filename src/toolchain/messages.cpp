@@ -26,6 +26,27 @@ bool take_number(std::string_view& place, uint32_t& number) {
   return true;
 }
 
+// "file:line:column" or "file:line".
+CompilerMessage::Place place_of(std::string_view text) {
+  CompilerMessage::Place place;
+  uint32_t last = 0;
+  if (!take_number(text, last)) return place;
+  if (take_number(text, place.line)) {
+    place.column = last;
+  } else {
+    place.line = last;
+  }
+  place.file = text;
+  return place;
+}
+
+// What is not the user's: embedded headers, and what is generated around the user's source.
+bool is_ours(std::string_view file) {
+  if (file.starts_with("./")) file.remove_prefix(2);
+  return file == "<stdin>" || file.starts_with("device/") || file.starts_with("codetta/") ||
+         file.starts_with("codetta_");
+}
+
 bool contains_any(std::string_view log, std::initializer_list<std::string_view> texts) {
   return std::any_of(texts.begin(), texts.end(),
                      [&](std::string_view text) { return log.find(text) != std::string_view::npos; });
@@ -35,7 +56,14 @@ bool contains_any(std::string_view log, std::initializer_list<std::string_view> 
 
 std::vector<CompilerMessage> parse_compiler_messages(std::string_view log) {
   std::vector<CompilerMessage> messages;
+  // GCC tells where templates are instantiated in front of their errors, once for all of a function.
+  std::vector<CompilerMessage::Place> instantiated_at;
   for (const std::string_view line : base::split(log, '\n')) {
+    if (contains_any(line, {": In ", ": At "})) instantiated_at.clear();
+    for (const std::string_view required : {":   required from ", ":   recursively required from "}) {
+      if (const size_t found = line.find(required); found != std::string_view::npos)
+        instantiated_at.push_back(place_of(line.substr(0, found)));
+    }
     size_t at = std::string_view::npos;
     std::string_view severity;
     for (const std::string_view candidate : severities) {
@@ -50,19 +78,30 @@ std::vector<CompilerMessage> parse_compiler_messages(std::string_view log) {
     CompilerMessage message;
     message.is_error = severity.find("error") != std::string_view::npos;
     message.text = base::trim(line.substr(at + severity.size()));
-    std::string_view place = line.substr(0, at - 2);
-    uint32_t last = 0;
-    if (take_number(place, last)) {
-      if (take_number(place, message.line)) {
-        message.column = last;
-      } else {
-        message.line = last;
-      }
-      message.file = place;
+    CompilerMessage::Place place = place_of(line.substr(0, at - 2));
+    message.file = std::move(place.file);
+    message.line = place.line;
+    message.column = place.column;
+    if (message.is_error) message.instantiated_at = instantiated_at;
+    // Clang tells it behind the error.
+    if (message.text.starts_with("in instantiation of ") && message.text.ends_with(" requested here")) {
+      const auto error = std::find_if(messages.rbegin(), messages.rend(), [](const auto& one) { return one.is_error; });
+      if (error != messages.rend()) error->instantiated_at.push_back({message.file, message.line, message.column});
     }
     messages.push_back(std::move(message));
   }
   return messages;
+}
+
+CompilerMessage in_users_text(CompilerMessage message) {
+  if (!is_ours(message.file)) return message;
+  const auto place = std::find_if(message.instantiated_at.begin(), message.instantiated_at.end(),
+                                  [](const auto& one) { return one.line != 0 && !is_ours(one.file); });
+  if (place == message.instantiated_at.end()) return message;
+  message.file = place->file;
+  message.line = place->line;
+  message.column = place->column;
+  return message;
 }
 
 bool says_crashed(std::string_view log) {

@@ -10,15 +10,24 @@
 namespace codetta::toolchain {
 
 struct CompilerMessage {
+  struct Place {
+    std::string file;
+    uint32_t line = 0;
+    uint32_t column = 0;  // 0: not said
+  };
   std::string file;  // "<stdin>" for the source itself; "" when the message has no place
   uint32_t line = 0;
   uint32_t column = 0;
   bool is_error = false;  // an error or a fatal error; else a warning or a note
   std::string text;
+  std::vector<Place> instantiated_at{};  // of an error in a template: by what, from the innermost on
 };
 // Lines of the forms file:line:column: severity: text, file:line: severity: text and program: severity: text. Other
 // lines (quoted source, "In function ...") are left out.
 std::vector<CompilerMessage> parse_compiler_messages(std::string_view log);
+
+// An error in our own text that a template of it brought there is shown where the user's text asks for that.
+CompilerMessage in_users_text(CompilerMessage message);
 
 // The compiler itself died (its own message, or a killed pass).
 bool says_crashed(std::string_view log);

@@ -33,21 +33,15 @@ SourceLocation locate(const CompilerMessage& message, const FailedNvrtc& run, co
   where.line = message.line;
   where.column = 1;
   where.length = 1;
-  std::string_view text;
-  if (message.file == nvrtc_source_name) {
-    where.file = kept.empty() ? "<source>" : kept;
-    text = run.job.source;
-  }
+  if (message.file == nvrtc_source_name && !kept.empty()) where.file = kept;
+  if (message.file == nvrtc_source_name && kept.empty()) where.file = "<source>";
+  std::string_view line = line_at(run.job.source, nvrtc_source_name, message.file, message.line);
   for (const CudaHeader& header : run.job.headers) {
-    if (header.path == message.file) text = header.text;
+    if (header.path == message.file) line = line_at(header.text, header.path, header.path, message.line);
   }
-  const auto lines = base::split(text, '\n');
-  if (message.line >= 1 && message.line <= lines.size()) {
-    const std::string_view line = lines[message.line - 1];
-    where.line_text = line;
-    const size_t first = line.find_first_not_of(" \t");
-    if (first != std::string_view::npos) where.column = static_cast<uint32_t>(first) + 1;
-  }
+  where.line_text = line;
+  if (const size_t begin = line.find_first_not_of(" \t"); begin != std::string_view::npos)
+    where.column = static_cast<uint32_t>(begin) + 1;
   diag::cut_line(where);
   return where;
 }
@@ -57,6 +51,18 @@ SourceLocation locate(const CompilerMessage& message, const FailedNvrtc& run, co
 std::vector<CompilerMessage> parse_cuda_messages(std::string_view log) {
   std::vector<CompilerMessage> messages;
   for (const std::string_view line : base::split(log, '\n')) {
+    // [detected during] instantiation of "name" at line 4 of kernel.cu, behind the error. Without a file: of its own.
+    constexpr std::string_view at_line = "\" at line ";
+    const size_t told = line.rfind(at_line);
+    if (line.find(" instantiation of \"") < told && told != std::string_view::npos && !messages.empty()) {
+      const std::string_view place = line.substr(told + at_line.size());
+      const size_t of = place.find(" of ");
+      const auto number = base::parse_int64(base::trim(place.substr(0, of)));
+      if (of != std::string_view::npos && number)
+        messages.back().instantiated_at.push_back(
+            {std::string(base::trim(place.substr(of + 4))), static_cast<uint32_t>(*number), 0});
+      continue;
+    }
     if (line.starts_with("ptxas error") || line.starts_with("ptxas fatal") || line.starts_with("nvrtc: error") ||
         line.starts_with("nvrtc: fatal")) {
       messages.push_back({"", 0, 0, true, std::string(base::trim(line))});

@@ -32,6 +32,51 @@ TEST(CompilerMessages, FormsOfBothCompilers) {
   EXPECT_TRUE(messages[4].is_error);
 }
 
+// An error in a template of a header is the mistake of whoever asks for that, in both compilers' words.
+TEST(CompilerMessages, TemplatesAreAskedForByTheUsersText) {
+  const struct {
+    const char* log;
+    uint32_t column;
+  } logs[] = {
+      {"codetta/device/cpu/hook.h: In instantiation of 'void codetta::Hook<T, Rank>::take() [with T = float]':\n"
+       "codetta/device/cpu/hook.h:70:22:   recursively required from 'void codetta::Hook<T, Rank>::take()'\n"
+       "codetta/device/cpu/hook.h:52:12:   required from 'void codetta::Hook<T, Rank>::store_run()'\n"
+       "mine.cc:7:89:   required from here\n"
+       "codetta/device/cpu/hook.h:67:54: error: cannot convert 'double*' to 'const float*'\n"
+       "codetta/device/cpu/hook.h:88:69: note:   initializing argument 4\n"
+       "codetta/device/cpu/hook.h:68:1: error: and another\n"
+       "codetta_user_entry.cpp: In function 'int codetta_user()':\n"
+       "codetta_user_entry.cpp:11:1: error: of nobody's\n",
+       89},
+      {"./device/gpu/hook.h:67:54: error: cannot convert 'double*' to 'const float*'\n"
+       "./device/gpu/hook.h:70:7: note: in instantiation of function template specialization 'take<2>' requested here\n"
+       "mine.cc:7:80: note: in instantiation of function template specialization 'store_run<int>' requested here\n"
+       "device/cpu/hook.h:88:69: note: passing argument to parameter 'values' here\n"
+       "device/cpu/hook.h:68:1: error: and another\n"
+       "mine.cc:7:80: note: in instantiation of function template specialization 'store_run<int>' requested here\n"
+       "codetta_user_entry.hip:11:1: error: of nobody's\n",
+       80}};
+  for (const auto& [log, column] : logs) {
+    std::vector<CompilerMessage> errors;
+    for (const CompilerMessage& message : parse_compiler_messages(log)) {
+      if (message.is_error) errors.push_back(in_users_text(message));
+    }
+    ASSERT_EQ(errors.size(), 3U) << log;
+    EXPECT_EQ(errors[0].text, "cannot convert 'double*' to 'const float*'");
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(errors[i].file, "mine.cc") << i << log;
+      EXPECT_EQ(errors[i].line, 7U);
+      EXPECT_EQ(errors[i].column, column);
+    }
+    EXPECT_TRUE(errors[2].file.starts_with("codetta_user_entry.")) << errors[2].file;
+  }
+  // What is wrong in the user's own text stays there.
+  const auto own = parse_compiler_messages(
+      "mine.cc: In instantiation of 'void f()':\nmine.cc:9:1:   required from here\nmine.cc:3:2: error: wrong\n");
+  ASSERT_EQ(own.size(), 1U);
+  EXPECT_EQ(in_users_text(own[0]).line, 3U);
+}
+
 TEST(CompilerMessages, HostileText) {
   for (const char* text : {"", ":", "::", ": error: ", "a:99999999999999:1: error: x", "a:-1:b: error: x", "error: x",
                            ": error: error: ", "\n\n\n", "x:1:: error: y"}) {

@@ -65,6 +65,28 @@ TEST(NvrtcMessages, AreTakenApart) {
   EXPECT_EQ(messages[3].line, 0U);
 }
 
+// An error in a template of a header is the mistake of whoever asks for that.
+TEST(CudaMessages, TemplatesAreAskedForByTheUsersText) {
+  const auto messages = parse_cuda_messages(
+      "device/gpu/hook.h(50): error: static assertion failed with \"an index a dim\"\n      static_assert(...);\n      "
+      "^\n"
+      "          detected during instantiation of \"void Hook<T>::store(Given...) [with T=float]\" at line 4 of "
+      "mine.cu\n"
+      "\n"
+      "device/gpu/hook.h(63): error: invalid type conversion\n          detected during:\n"
+      "            instantiation of \"void Hook<T>::take<Place>(int64_t *) [with T=float]\" at line 64\n"
+      "            instantiation of \"void Hook<T>::store(Given...) [with T=float]\" at line 5 of mine.cu\n\n"
+      "device/gpu/hook.h(70): error: of nobody's\n          detected during instantiation of \"f\" at line x of "
+      "mine.cu\n");
+  ASSERT_EQ(messages.size(), 3U);
+  EXPECT_EQ(in_users_text(messages[0]).file, "mine.cu");
+  EXPECT_EQ(in_users_text(messages[0]).line, 4U);
+  EXPECT_EQ(in_users_text(messages[1]).file, "mine.cu");
+  EXPECT_EQ(in_users_text(messages[1]).line, 5U);
+  EXPECT_EQ(in_users_text(messages[2]).file, "device/gpu/hook.h");
+  EXPECT_EQ(in_users_text(messages[2]).line, 70U);
+}
+
 TEST(PtxasRemarks, DamagedOnesAreKeptAsWell) {
   std::string log = "ptxas info    : Compiling entry function 'a b' for 'sm_90'\n";
   for (int i = 0; i < 3; ++i)
