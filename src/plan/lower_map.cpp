@@ -237,11 +237,11 @@ Result<Location> Lowering::reduced_at(NodeId node, const Location& at) {
   return from;
 }
 
-Result<LoweredMap> Lowering::run_map() {
+Result<LoweredMap> Lowering::run_map(std::optional<NodeId> over) {
   find_inside();
   dependent_.assign(graph_.size(), false);
   instances_.resize(graph_.size());
-  CODETTA_TRY(const NodeId anchor, find_anchor());
+  CODETTA_TRY(const NodeId anchor, over ? Result<NodeId>(*over) : find_anchor());
   CODETTA_CHECK_OK(fold_root(anchor));
   push_locations(anchor);
   result_.program.accumulator = DType::f32;
@@ -266,7 +266,20 @@ Result<LoweredMap> Lowering::run_map() {
 Result<LoweredMap> lower_map(const ir::Graph& graph, const LoweringScope& scope, NodeId* failed) {
   Lowering lowering(graph, std::nullopt, scope);
   auto result = lowering.run_map();
-  if (!result && failed != nullptr) *failed = lowering.failed().value_or(scope.outputs[0].node);
+  if (result) return result;
+  const NodeId at = lowering.failed().value_or(scope.outputs[0].node);
+  // Places in the dims that a reshape folds are known from those in the folded dim by divisions, which symbolic sizes
+  // do not have. The other way there are none: over the space of what is reshaped.
+  if (graph.node(at).op == Op::reshape) {
+    const NodeId operand = graph.operands(at)[0];
+    const bool loaded = std::any_of(scope.leaves.begin(), scope.leaves.end(),
+                                    [&](const LoweringScope::Leaf& leaf) { return leaf.node == operand; });
+    if (loaded) {
+      auto other = Lowering(graph, std::nullopt, scope).run_map(operand);
+      if (other) return other;
+    }
+  }
+  if (failed != nullptr) *failed = at;
   return result;
 }
 

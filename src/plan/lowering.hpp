@@ -65,7 +65,8 @@ class Lowering {
   Lowering(const ir::Graph& graph, std::optional<ir::NodeId> matmul, const LoweringScope& scope)
       : graph_(graph), matmul_(matmul), scope_(scope) {}
   Result<Lowered> run();
-  Result<LoweredMap> run_map();
+  // `over`: the value whose space it goes over; none: that of the largest.
+  Result<LoweredMap> run_map(std::optional<ir::NodeId> over = std::nullopt);
   [[nodiscard]] std::optional<ir::NodeId> failed() const { return failed_; }
 
  private:

@@ -93,6 +93,21 @@ TEST_F(ProgramHook, NothingFollows) {
         {random_input("x", f32, {7, 24}, 1)});
 }
 
+// The places in [m, n] that elements of [m * n] have are not known by divisions: it is the other way around.
+TEST_F(ProgramHook, ReshapedOverSymbolicSizes) {
+  const std::string text =
+      "def f(x: f32[\"m\", \"n\"], b: f32[\"k\"]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, n]\")\n"
+      "    y = reshape(s, (m * n,)) * 3.0\n    z = tanh(b)\n    return y, z\n";
+  std::string plain = rows;
+  for (const auto& [hook, tensor] :
+       {std::pair{"Hook<float, 2>", "Tensor<float, 2>"}, {"y.store(r, c, ", "(y(r, c) = "}})
+    plain.replace(plain.find(hook), std::string_view(hook).size(), tensor);
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{5, 19}, {1, 1}, {1, 7}, {33, 16}, {0, 5}, {4, 0}}) {
+    for (const std::string& source : {rows, plain})
+      fused(text, source, {random_input("x", f32, {m, n}, 1), random_input("b", f32, {m * n}, 2)}, 3);
+  }
+}
+
 TEST_F(ProgramHook, IndicesAndDropout) {
   fused(
       "def f(x: f32[\"m\", 9], p: f32, seed: i64):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 9]\")\n"
