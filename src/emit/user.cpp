@@ -8,22 +8,13 @@
 #include "device/embedded.hpp"
 #include "emit/emit.hpp"
 #include "emit/user_hook.hpp"
+#include "plan/user_hook.hpp"
 #include "types/machine.hpp"
 
 namespace codetta::emit {
 namespace {
 
-std::string_view element_type(DType dtype) { return user_element_type(dtype); }
-}  // namespace
-
-std::string_view user_element_type(DType dtype) {
-  constexpr std::string_view names[] = {"bool",        "int8_t",   "int16_t",  "int32_t",  "int64_t",
-                                        "uint8_t",     "uint16_t", "uint32_t", "uint64_t", "float8_e4m3",
-                                        "float8_e5m2", "float16",  "bfloat16", "float",    "double"};
-  return names[static_cast<size_t>(dtype)];
-}
-
-namespace {
+std::string_view element_type(DType dtype) { return plan::user_element_type(dtype); }
 
 // A file name as #line takes it.
 std::string line_name(std::string_view file) {

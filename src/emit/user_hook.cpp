@@ -97,7 +97,7 @@ Result<HookText> cpu_hook(const package::EpilogueProgram& program, const plan::U
     const DType type = types::compute_dtype(argument.dtype);
     const std::string_view field = scalar_field(type);
     std::string value =
-        fmt::format("codetta::detail::value<const {}>({})", user_element_type(argument.dtype), given(a));
+        fmt::format("codetta::detail::value<const {}>({})", plan::user_element_type(argument.dtype), given(a));
     if (is_eight_bit_float(argument.dtype)) {
       body.line("static f32 scalar_", a, "(u8 bits) { return ",
                 Conversions(dialect, needs).widen("splat<u8v>(bits)", argument.dtype, DType::f32), "[0]; }");
@@ -114,7 +114,7 @@ Result<HookText> cpu_hook(const package::EpilogueProgram& program, const plan::U
       "count) "
       "const {{\n    cpu::hook_run(*args, batch, row, column, values, count);\n  }}\n}};\n}}  // namespace\n}}  // "
       "namespace codetta::detail\n",
-      user_element_type(hook.dtype), held);
+      plan::user_element_type(hook.dtype), held);
 
   const auto step = [&](const package::Operand& o, uint8_t dim, int64_t times) {
     return fmt::format("{}codetta::detail::step({}, {})", times == 1 ? std::string() : fmt::format("{}ll * ", times),
@@ -153,8 +153,8 @@ Result<HookText> cpu_hook(const package::EpilogueProgram& program, const plan::U
       "  const codetta::detail::Epilogue epilogue{{&args}};\n",
       operands.empty() ? std::string("      {},\n") : operands, program.arguments.size(), scalars, batches,
       sizes.size() > 1 ? sizes[sizes.size() - 2] : "1", sizes.back());
-  text.argument = fmt::format("codetta::Hook<{}, {}>{{epilogue, {{{}}}}}", user_element_type(hook.dtype), sizes.size(),
-                              fmt::join(sizes, ", "));
+  text.argument = fmt::format("codetta::Hook<{}, {}>{{epilogue, {{{}}}}}", plan::user_element_type(hook.dtype),
+                              sizes.size(), fmt::join(sizes, ", "));
   return text;
 }
 
@@ -229,7 +229,7 @@ Result<HookText> gpu_hook(const package::EpilogueProgram& program, const plan::U
     out.line("int64_t number[", numbers, "];");
     out.line("__device__ int64_t size(int dim) const { return number[dim]; }");
     const auto store = out.block("__device__ void store(int64_t batch, int64_t row, int64_t column, ",
-                                 user_element_type(hook.dtype), " value) const");
+                                 plan::user_element_type(hook.dtype), " value) const");
     out.line("using namespace codetta::gpu;");
     out.line(params, " params{};  // what an operand does not vary with has a stride of 0");
     const auto size = [&](size_t from_end) {

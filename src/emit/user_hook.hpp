@@ -12,9 +12,6 @@
 
 namespace codetta::emit {
 
-// The name that sources have for an element type: "float", "bfloat16".
-std::string_view user_element_type(DType dtype);
-
 struct HookText {
   std::string before;    // the element types and the user's source: what Hook::store calls
   std::string between;   // them

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "ir/kernel_names.hpp"
 #include "plan/user_pragmas.hpp"
 #include "types/dtype.hpp"
@@ -34,20 +35,30 @@ Span span_at(size_t at, size_t size) { return {static_cast<uint32_t>(at), static
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// From where to where each parameter, or argument, stands.
+// From where to where each parameter, or argument, stands in the list that is opened there.
 using Places = std::vector<std::pair<size_t, size_t>>;
-Places list_behind(std::string_view code, size_t at) {
+Places list_behind(std::string_view code, size_t at, char opening = '(') {
   Places places;
   while (at < code.size() && is_blank(code[at])) ++at;
-  if (at == code.size() || code[at] != '(') return places;
+  if (at == code.size() || code[at] != opening) return places;
   size_t begin = at + 1;
-  int depth = 1;
-  for (size_t i = begin; i < code.size() && depth > 0; ++i) {
+  std::string open(1, opening == '(' ? ')' : '>');  // what is still to come, the innermost last
+  for (size_t i = begin; i < code.size() && !open.empty(); ++i) {
     const char c = code[i];
-    depth += c == '(' || c == '<' || c == '[' || c == '{' ? 1 : c == ')' || c == '>' || c == ']' || c == '}' ? -1 : 0;
-    if (depth != 0 && (depth != 1 || c != ',')) continue;
-    places.emplace_back(begin, i);
-    begin = i + 1;
+    const bool compares = open.find_first_not_of('>', 1) != std::string::npos;  // < and > inside of other brackets
+    if (c == ',' && open.size() == 1) {
+      places.emplace_back(begin, i);
+      begin = i + 1;
+    }
+    if (c == '(' || c == '[' || c == '{' || (c == '<' && !compares)) {
+      open += c == '(' ? ')' : c == '[' ? ']' : c == '{' ? '}' : '>';
+    } else if (c == ')' || c == ']' || c == '}') {
+      while (open.size() > 1 && open.back() == '>') open.pop_back();  // it was a comparison
+      open.pop_back();
+    } else if (c == '>' && !compares && open.back() == '>') {
+      open.pop_back();
+    }
+    if (open.empty()) places.emplace_back(begin, i);
   }
   return places;
 }
@@ -109,30 +120,74 @@ Result<void> check_parameter_names(const UserSource& source) {
   return {};
 }
 
-Result<std::optional<size_t>> hook_of_cpp(const UserSource& source, size_t operands, size_t results) {
+constexpr std::string_view hook_type = "Hook";
+
+// Hook<T, rank> at this place is of the result's type, as far as it is written out: what the source names itself is
+// compared by the compiler.
+Result<void> check_hook_type(const Pragmas& pragmas, size_t at, size_t index, const ir::TensorType& result) {
+  const std::string_view code = pragmas.code();
+  const Places places = list_behind(code, at + hook_type.size(), '<');
+  if (places.size() < 2 || result.shape.empty()) return {};
+  const auto argument = [&](size_t i) {
+    return base::trim(code.substr(places[i].first, places[i].second - places[i].first));
+  };
+  std::string_view type = argument(0);
+  if (type.starts_with("codetta::")) type.remove_prefix(9);
+  bool differs = false;
+  for (int i = 0; i < dtype_count; ++i)
+    differs = differs || (type == user_element_type(static_cast<DType>(i)) && static_cast<DType>(i) != result.dtype);
+  const std::optional<int64_t> rank = base::parse_int64(argument(1));
+  if (!differs && (!rank || *rank == static_cast<int64_t>(result.shape.size()))) return {};
+  const size_t end = places.back().second + 1;
+  return pragmas.wrong(span_at(at, end - at),
+                       fmt::format("result {} of the call is {}, and this takes {} dims of {}", index,
+                                   ir::to_string(result), argument(1), argument(0)),
+                       fmt::format("write Hook<{}, {}>", user_element_type(result.dtype), result.shape.size()));
+}
+
+// Whether the source declares the name for itself.
+bool has_its_own(std::string_view code, std::string_view name) {
+  for (size_t at = find_word(code, name, 0); at != std::string_view::npos; at = find_word(code, name, at + 1)) {
+    const std::string_view before = word_before(code, at);
+    if (before == "struct" || before == "class" || before == "using" || before == "define") return true;
+  }
+  return false;
+}
+
+Result<std::optional<size_t>> hook_of_cpp(const UserSource& source, size_t operands,
+                                          const std::vector<ir::TensorType>& results) {
   const Pragmas pragmas(source);
   const std::string_view code = pragmas.code();
-  constexpr std::string_view hook = "Hook";
   for (const Places& list : lists_of(code, source.name, true)) {
     std::optional<std::pair<size_t, size_t>> found;  // which parameter, and where
     for (size_t parameter = 0; parameter < list.size(); ++parameter) {
-      const size_t here = find_word(code.substr(0, list[parameter].second), hook, list[parameter].first);
+      const size_t here = find_word(code.substr(0, list[parameter].second), hook_type, list[parameter].first);
       if (here == std::string_view::npos) continue;
       if (found) {
-        return pragmas.wrong(span_at(here, hook.size()),
+        return pragmas.wrong(span_at(here, hook_type.size()),
                              fmt::format("parameters {} and {} are hooks", found->first + 1, parameter + 1),
                              std::string(one_hook));
       }
       found.emplace(parameter, here);
     }
     if (!found) continue;
-    if (found->first < operands || found->first >= operands + results) {
-      return pragmas.wrong(span_at(found->second, hook.size()),
+    if (found->first < operands || found->first >= operands + results.size()) {
+      return pragmas.wrong(span_at(found->second, hook_type.size()),
                            fmt::format("parameter {} is a hook, and the call has {} operands and then {} result{}",
-                                       found->first + 1, operands, results, results == 1 ? "" : "s"),
+                                       found->first + 1, operands, results.size(), results.size() == 1 ? "" : "s"),
                            "only a result can be handed over: operands come first");
     }
+    const size_t result = found->first - operands;
+    CODETTA_CHECK_OK(check_hook_type(pragmas, found->second, result, results[result]));
     return std::optional<size_t>(found->first);
+  }
+  // Hook<...> elsewhere: that a parameter is one would not be seen.
+  for (size_t at = find_word(code, hook_type, 0); at != std::string_view::npos && !has_its_own(code, hook_type);
+       at = find_word(code, hook_type, at + 1)) {
+    if (list_behind(code, at + hook_type.size(), '<').empty()) continue;
+    return pragmas.wrong(span_at(at, hook_type.size()),
+                         fmt::format("no parameter of {} is written as one", source.name),
+                         "write Hook<T, rank> in the list of parameters itself, in the place of a result");
   }
   return std::optional<size_t>();
 }
@@ -181,11 +236,19 @@ Result<std::optional<size_t>> hook_of_gpu(const UserSource& source, size_t opera
 
 }  // namespace
 
-Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t operands, size_t results) {
+std::string_view user_element_type(DType dtype) {
+  constexpr std::string_view names[] = {"bool",        "int8_t",   "int16_t",  "int32_t",  "int64_t",
+                                        "uint8_t",     "uint16_t", "uint32_t", "uint64_t", "float8_e4m3",
+                                        "float8_e5m2", "float16",  "bfloat16", "float",    "double"};
+  return names[static_cast<size_t>(dtype)];
+}
+
+Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t operands,
+                                               const std::vector<ir::TensorType>& results) {
   const bool gpu = source.language == UserSource::Language::Cuda || source.language == UserSource::Language::Hip;
   if (!gpu && source.language != UserSource::Language::Cpp) return std::optional<size_t>();
   CODETTA_CHECK_OK(check_parameter_names(source));
-  return gpu ? hook_of_gpu(source, operands, results) : hook_of_cpp(source, operands, results);
+  return gpu ? hook_of_gpu(source, operands, results.size()) : hook_of_cpp(source, operands, results);
 }
 
 std::optional<Rejection> hook_obstacle(const package::EpilogueProgram& program) {

@@ -14,9 +14,14 @@ namespace codetta::plan {
 
 // Which parameter of the function, counted over the operands and results of a call, is a hook: in C++ the one of type
 // Hook<T, rank>, in CUDA C++ and HIP the one that a clause hook(name) names. None: the source has no hook.
-// Errors, at their place in the source: E0231 for several hooks, a hook that is an operand, a clause that names no
-// result; E0228 for a parameter with a name that means something else there.
-Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t operands, size_t results);
+// Errors, at their place in the source: E0231 for several hooks, a hook that is an operand or of another type than its
+// result, a Hook that is no parameter, a clause that names no result; E0228 for a parameter with a name that means
+// something else there.
+Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t operands,
+                                               const std::vector<ir::TensorType>& results);
+
+// How sources of the user's call an element type: "float", "int64_t", "bfloat16".
+std::string_view user_element_type(DType dtype);
 
 // Why the program cannot run at single elements, if so: it has more than what a kernel does with one.
 std::optional<Rejection> hook_obstacle(const package::EpilogueProgram& program);

@@ -80,7 +80,7 @@ Result<std::map<NodeId, RegionOptions::Hook>> ProgramPlanner::hooks_of(const ir:
     if (attr == nullptr) continue;
     const UserSource& source = *source_of(attr->name);
     const size_t operands = graph.operands(NodeId{n}).size();
-    CODETTA_TRY(const std::optional<size_t> position, hooked_parameter(source, operands, attr->results.size()));
+    CODETTA_TRY(const std::optional<size_t> position, hooked_parameter(source, operands, attr->results));
     if (!position) continue;
     if (attr->results[*position - operands].shape.empty()) {
       return diag::error(diag::Code::kernel_launch,
@@ -155,8 +155,7 @@ Result<void> ProgramPlanner::add_user_kernel(GraphScope& scope, const KernelRegi
     program.arguments.push_back({b.name, b.dtype, b.is_scalar, false, b.shape});
     launch.arguments.push_back(buffer);
   }
-  CODETTA_TRY(const std::optional<size_t> position,
-              hooked_parameter(*kernel.user, operands.size(), attr.results.size()));
+  CODETTA_TRY(const std::optional<size_t> position, hooked_parameter(*kernel.user, operands.size(), attr.results));
   if (position) {
     UserHook& hook = kernel.hook.emplace();
     const ir::TensorType& type = attr.results[*position - operands.size()];

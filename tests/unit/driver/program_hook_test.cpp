@@ -447,8 +447,18 @@ TEST_F(ProgramHook, WhatIsNoHook) {
       {"void twice(Hook<float, 2> x, Tensor<float, 2> y)" + body, "parameter 1 is a hook", 231},
       {"void twice(Hook<float, 2> x, Hook<float, 2> y)" + body, "parameters 1 and 2 are hooks", 231},
       {"void twice(Tensor<const float, 2> x, int, Hook<float, 2> y)" + body, "parameter 3 is a hook", 231},
-      {"void twice(Tensor<const float, 2> x, Hook<double, 2> y)" + body, "twice", 504},
-      {"void twice(Tensor<const float, 2> x, Hook<float, 3> y)" + body, "twice", 504},
+      {"void twice(Tensor<const float, 2> x, Hook<double, 2> y)" + body,
+       "error[E0231]: the launch of kernel twice is not described as it has to be\n"
+       "  --> twice.cpp:1:38\n"
+       "1 | void twice(Tensor<const float, 2> x, Hook<double, 2> y) {}\n"
+       "  |                                      ^^^^^^^^^^^^^^^\n"
+       "note: result 0 of the call is f32[m, 24], and this takes 2 dims of double\nhelp: write Hook<float, 2>\n",
+       231},
+      {"void twice(Tensor<const float, 2> x, const codetta::Hook<codetta::bfloat16, 2>& y)" + body, "Hook<float, 2>",
+       231},
+      {"void twice(Tensor<const float, 2> x, Hook<float, 3> y)" + body, "this takes 3 dims of float", 231},
+      {"using H = Hook<float, 2>;\nvoid twice(Tensor<const float, 2> x, H y)" + body, "twice.cpp:1:11", 231},
+      {"using T = double;\nvoid twice(Tensor<const float, 2> x, Hook<T, 2> y)" + body, "twice", 504},
       {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y.store(1, 2.0f); }\n", "an index a dim", 504},
       {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y(0, 0) = 1; }\n", "twice", 504},
       {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y.store_run(0, 0, x.data); }\n", "and their number",
@@ -460,6 +470,20 @@ TEST_F(ProgramHook, WhatIsNoHook) {
     const Error error = compile_error(parse(text, one.source));
     EXPECT_EQ(error.code(), one.code) << one.source << error.render();
     EXPECT_NE(error.render().find(one.says), std::string::npos) << one.source << error.render();
+    // Also what is wrong in a template of ours, for it is the user's line that asks for it.
+    if (one.source.find("{ ") != std::string::npos) {
+      EXPECT_EQ(error.diagnostics().front().where.file, "twice.cpp") << error.render();
+    }
+  }
+  // Sizes that are computed, in front of it; a type of the source's own that is called so.
+  for (const char* source :
+       {"void twice(Tensor<const float, (3 > 2 ? 2 : 1)> x, Hook<float, (2 < 3) + 1> y) {\n"
+        "  for (int64_t i = 0; i < y.size(0) * y.size(1); ++i) y.store(i / 24, i % 24, 2 * x(i / 24, i % 24));\n}\n",
+        "template <class T> struct Hook { T twice(T v) const { return v + v; } };\n"
+        "void twice(Tensor<const float, 2> x, Tensor<float, 2> y) {\n"
+        "  for (int64_t i = 0; i < y.size(0) * y.size(1); ++i)\n"
+        "    y(i / 24, i % 24) = Hook<float>().twice(x(i / 24, i % 24));\n}\n"}) {
+    run_checked(parse(text, source), text, {random_input("x", f32, {7, 24}, 1)}, context_, meaning_);
   }
   // What is called as a type of the source hides it.
   const struct {
