@@ -158,6 +158,10 @@ for k, shift, of_w in ((512, 0, 0), (520, 0, 0), (33, 0, 0), (1, 0, 0), (512, 0,
                 self.assertEqual(found, wanted[less])
                 self.assertEqual(reads_x, bool(less), made)  # what is copied is A; a product has it behind its tensor maps
             self.check_half_aligned(pretended)
+        # Sizes that have their kernels in common have what takes over in common, too.
+        text = codetta("emit", WORK / "odd.py", "--what=host", "--target", TARGET, "--hint", "m=4096,4224", "--hint", "k=512").stdout
+        self.assertIn("chosen[] = {0, 0};", text)
+        self.assertEqual(re.findall(r"\bstatus = call_(\d)\(", text), ["0", "1", "2"])
         # Sizes that all begin rows so need no second program for themselves, only for tensors that lie anywhere.
         codetta("build", WORK / "mlp.py", "-o", WORK / "libfixed.so", "--target", TARGET, "--hint", "m=4096")
         table = json.loads((WORK / "fixed.json").read_text())["programs"][0]["by_size"]
