@@ -294,12 +294,14 @@ struct TileFragment {
   template <template <class> class R, class V>
   CODETTA_MEMBER void reduce_all(int k, const R<V>& q) const {
     auto s = q.folded();
+    using S = decltype(s);
     merge_threads(~0u, s, 1, 32);
     auto* const shared = (element<V>*)tile.scratch;
     if (tile.thread % 32 == 0) write(s, shared, tile.thread / 32);
     group_barrier(tile.barrier, tile.threads);
     if (tile.thread == 0) {
-      for (int w = 1; w < tile.threads / 32; ++w) s.merge(read<decltype(s)>(shared, w));
+      CODETTA_EACH_WARP
+      for (int w = 1; w < tile.threads / 32; ++w) s.merge(read<S>(shared, w));
       write(s, (element<V>*)params.reduction[k].partials,
             (tile.batch * params.problem.pieces_m + tile.piece_m) * params.problem.pieces_n + tile.piece_n);
     }
@@ -316,6 +318,7 @@ struct TileFragment {
     group_barrier(tile.barrier, tile.threads);
     for (i32 col = tile.thread; col < tile.cols; col += tile.threads) {
       S s = read<S>(shared, col);
+      CODETTA_EACH_WARP
       for (int w = 1; w < tile.threads / 32; ++w) s.merge(read<S>(shared, w * (across * lanes) + col));
       write(s, (element<V>*)params.reduction[k].partials,
             (tile.batch * params.problem.pieces_m + tile.piece_m) * params.problem.cols + tile.col + col);

@@ -15,6 +15,9 @@
 #ifndef CODETTA_EACH_ROUND  // a target that compiles slowly rolls these loops
 #define CODETTA_EACH_ROUND _Pragma("unroll")
 #endif
+#ifndef CODETTA_EACH_WARP
+#define CODETTA_EACH_WARP
+#endif
 
 namespace codetta::gpu {
 namespace one {

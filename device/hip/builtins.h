@@ -18,7 +18,8 @@
 // Loops whose rounds wait for much else than the loop (multiplications at a quarter of the rate, other lanes,
 // barriers). Unrolled, Clang takes much longer.
 #define CODETTA_EACH_ROUND _Pragma("unroll 1")
-#define CODETTA_HAS_FP8 0  // gfx942 converts another kind of 8-bit floats
+#define CODETTA_EACH_WARP _Pragma("unroll S::width > 1 ? 1 : 64")  // states S; merging two wide ones is a chain
+#define CODETTA_HAS_FP8 0                                          // gfx942 converts another kind of 8-bit floats
 
 namespace codetta::gpu {
 
