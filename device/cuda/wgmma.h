@@ -6,6 +6,7 @@
 //   CODETTA_WGMMA_FLAGS     what follows the scale-d predicate: ", 1, 1, 0, 0" (negate A, B; A, B MN-major) for 16-bit
 //                           types, ", 1, 1" for tf32 and fp8, "" for integers
 //   CODETTA_WGMMA_REGISTER  "+f", or "+r" for s32 accumulators
+//   CODETTA_WGMMA_MADE      the flags where the rows of A are in registers (16-bit types): ", 1, 1, 0"; else undefined
 // The operands a, b and keep come first, as read and written, so that their numbers do not depend on the width.
 #pragma once
 
@@ -273,5 +274,32 @@ __device__ __forceinline__ void wgmma(T (&d)[CODETTA_WGMMA_N / 2], u64 a, u64 b,
                         CODETTA_WGMMA_R22 CODETTA_WGMMA_R23 CODETTA_WGMMA_R24 CODETTA_WGMMA_R25 CODETTA_WGMMA_R26
                             CODETTA_WGMMA_R27 CODETTA_WGMMA_R28 CODETTA_WGMMA_R29 CODETTA_WGMMA_R30 CODETTA_WGMMA_R31);
 }
+
+#ifdef CODETTA_WGMMA_MADE
+// d += A * B, where lane l of warp w holds of A's 64 rows and 16 columns in word[i] those of row 16 * w + l / 4 + 8 *
+// (i % 2), columns 2 * (l % 4) + 8 * (i / 2) and the next.
+template <class T>
+__device__ __forceinline__ void wgmma_made(T (&d)[CODETTA_WGMMA_N / 2], const u32 (&word)[4], u64 b) {
+  u64 low = (u64)word[1] << 32 | word[0], high = (u64)word[3] << 32 | word[2];
+  asm volatile(
+      "{ .reg .pred p; .reg .b32 a0, a1, a2, a3; setp.eq.b32 p, 0, 0;\n"
+      "mov.b64 {a0, a1}, %0; mov.b64 {a2, a3}, %1;\n"
+      "wgmma.mma_async.sync.aligned.m64n" CODETTA_WGMMA_EXPANDED(CODETTA_WGMMA_N) CODETTA_WGMMA_TYPES
+      " {" CODETTA_WGMMA_T0 CODETTA_WGMMA_T1 CODETTA_WGMMA_T2 CODETTA_WGMMA_T3 CODETTA_WGMMA_T4 CODETTA_WGMMA_T5
+          CODETTA_WGMMA_T6 CODETTA_WGMMA_T7 CODETTA_WGMMA_T8 CODETTA_WGMMA_T9 CODETTA_WGMMA_T10 CODETTA_WGMMA_T11
+              CODETTA_WGMMA_T12 CODETTA_WGMMA_T13 CODETTA_WGMMA_T14 CODETTA_WGMMA_T15 CODETTA_WGMMA_T16
+                  CODETTA_WGMMA_T17 CODETTA_WGMMA_T18 CODETTA_WGMMA_T19 CODETTA_WGMMA_T20 CODETTA_WGMMA_T21
+                      CODETTA_WGMMA_T22 CODETTA_WGMMA_T23 CODETTA_WGMMA_T24 CODETTA_WGMMA_T25 CODETTA_WGMMA_T26
+                          CODETTA_WGMMA_T27 CODETTA_WGMMA_T28 CODETTA_WGMMA_T29 CODETTA_WGMMA_T30 CODETTA_WGMMA_T31
+      "}, {a0, a1, a2, a3}, %2, p" CODETTA_WGMMA_MADE "; }"
+      : "+l"(low), "+l"(high),
+        "+l"(b)CODETTA_WGMMA_R0 CODETTA_WGMMA_R1 CODETTA_WGMMA_R2 CODETTA_WGMMA_R3 CODETTA_WGMMA_R4 CODETTA_WGMMA_R5
+            CODETTA_WGMMA_R6 CODETTA_WGMMA_R7 CODETTA_WGMMA_R8 CODETTA_WGMMA_R9 CODETTA_WGMMA_R10 CODETTA_WGMMA_R11
+                CODETTA_WGMMA_R12 CODETTA_WGMMA_R13 CODETTA_WGMMA_R14 CODETTA_WGMMA_R15 CODETTA_WGMMA_R16
+                    CODETTA_WGMMA_R17 CODETTA_WGMMA_R18 CODETTA_WGMMA_R19 CODETTA_WGMMA_R20 CODETTA_WGMMA_R21
+                        CODETTA_WGMMA_R22 CODETTA_WGMMA_R23 CODETTA_WGMMA_R24 CODETTA_WGMMA_R25 CODETTA_WGMMA_R26
+                            CODETTA_WGMMA_R27 CODETTA_WGMMA_R28 CODETTA_WGMMA_R29 CODETTA_WGMMA_R30 CODETTA_WGMMA_R31);
+}
+#endif
 
 }  // namespace codetta::gpu::ptx

@@ -115,22 +115,36 @@ CODETTA_FN f32v widen_f8e5m2(u8v raw) {
 constexpr int pair_of(int i) { return i + 1 < lanes ? i + 1 : i; }
 CODETTA_FN u16v narrow_bf16(f32v x) {
   u16v r;
+#ifdef __METAL_VERSION__
 #pragma unroll
   for (int i = 0; i < lanes; i += 2) {
     const u32 two = pack_bf16(x.e[i], x.e[pair_of(i)]);
     r.e[pair_of(i)] = (u16)(two >> 16);
     r.e[i] = (u16)two;
   }
+#else
+  u32 words[(lanes + 1) / 2];
+#pragma unroll
+  for (int i = 0; i < lanes; i += 2) words[i / 2] = pack_bf16(x.e[i], x.e[pair_of(i)]);
+  memcpy(&r, words, sizeof r);
+#endif
   return r;
 }
 CODETTA_FN u16v narrow_f16(f32v x) {
   u16v r;
+#ifdef __METAL_VERSION__
 #pragma unroll
   for (int i = 0; i < lanes; i += 2) {
     const u32 two = pack_f16(x.e[i], x.e[pair_of(i)]);
     r.e[pair_of(i)] = (u16)(two >> 16);
     r.e[i] = (u16)two;
   }
+#else
+  u32 words[(lanes + 1) / 2];
+#pragma unroll
+  for (int i = 0; i < lanes; i += 2) words[i / 2] = pack_f16(x.e[i], x.e[pair_of(i)]);
+  memcpy(&r, words, sizeof r);
+#endif
   return r;
 }
 CODETTA_FN u8v narrow_f8e4m3(f32v x) {

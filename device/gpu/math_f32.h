@@ -88,6 +88,9 @@ CODETTA_FN f32 quotient(f32 x, f32 d, f32 r) {
 // of the format. All lanes are looked at together: smallest and largest magnitude leave NaN out, which the correction
 // hands on as it should. Zeros are what a masked row mostly has: of y > 0 their quotients have the sign that they need.
 #ifndef __METAL_VERSION__
+CODETTA_FN bool divides(f32 d) {
+  return (float_to_bits(d) & 0x7fffffffu) - 0x34000000u < 0x16800000u;
+}  // 2^-23 to 2^22
 CODETTA_FN Vec<f32> ct_div_by(Vec<f32> x, Vec<f32> y) {
   const f32 d = y.e[0], r = 1.0f / d;
   f32 small = one::abs(x.e[0]), big = small;
@@ -96,8 +99,7 @@ CODETTA_FN Vec<f32> ct_div_by(Vec<f32> x, Vec<f32> y) {
     small = one::smaller(small, one::abs(x.e[i]));
     big = one::larger(big, one::abs(x.e[i]));
   }
-  const bool plain = (float_to_bits(d) & 0x7fffffffu) - 0x34000000u < 0x16800000u &&  // 2^-23 to 2^22
-                     big < 0x1p100f && (small >= 0x1p-100f || (big == 0.0f && d > 0.0f));
+  const bool plain = divides(d) && big < 0x1p100f && (small >= 0x1p-100f || (big == 0.0f && d > 0.0f));
   Vec<f32> q;
   if (plain) {
     CODETTA_EACH_LANE q.e[i] = one::quotient(x.e[i], d, r);
@@ -106,6 +108,24 @@ CODETTA_FN Vec<f32> ct_div_by(Vec<f32> x, Vec<f32> y) {
   }
   return q;
 }
+// Of several vectors whether all quotients are right; where they are not, each vector is divided Ordinarily.
+struct Quotients {
+  u32 most = 0;  // magnitudes less 2^-100, as bits: of what is less or 0, very much
+  bool divided = true;
+  CODETTA_MEMBER bool right() const { return divided && most < 0x71800000u - 0x0d800000u; }  // 2^100
+};
+CODETTA_FN Vec<f32> ct_div_by(Quotients& all, Vec<f32> x, Vec<f32> y) {
+  const f32 d = y.e[0], r = 1.0f / d;
+  all.divided = all.divided && divides(d);
+  CODETTA_EACH_LANE {
+    const u32 above = (float_to_bits(x.e[i]) & 0x7fffffffu) - 0x0d800000u;
+    all.most = all.most > above ? all.most : above;
+    x.e[i] = one::quotient(x.e[i], d, r);
+  }
+  return x;
+}
+struct Ordinarily {};
+CODETTA_FN Vec<f32> ct_div_by(const Ordinarily&, Vec<f32> x, Vec<f32> y) { return ct_div_by(x, y); }
 #endif
 template <class T>
 CODETTA_FN Vec<T> ct_div_by(Vec<T> x, Vec<T> y) {

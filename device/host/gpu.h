@@ -139,7 +139,7 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   // What the copy engine brings or takes of operands and further factors; of A and B it is known by now.
   for (i32 i = 0; plan::uses_maps(table, one.plan) && i < table.map_count; ++i) {
     const plan::Map& map = table.maps[i];
-    if (map.source != plan::map_operand && map.source != plan::map_more_b) continue;
+    if (!plan::of_operand(map)) continue;
     codetta::gpu::Operand operand = strides[map.operand];
     plan::fold(one.plan, table.operands[map.operand], operand);
     plan::Tiled view;
@@ -224,7 +224,7 @@ inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   const codetta::gpu::Operand none{};
   for (i32 i = 0; plan::uses_maps(table, one.plan) && i < table.map_count; ++i) {
     const plan::Map& map = table.maps[i];
-    const bool own = map.source == plan::map_operand || map.source == plan::map_more_b;
+    const bool own = plan::of_operand(map);
     const char* name = map.source == plan::map_a ? one.a.name : own ? bound[map.operand].name : one.b.name;
     CODETTA_OK(encode_map(table, one.plan, i, own ? operands[map.operand] : none, name,
                           parameters + static_cast<u64>(i) * sizeof(codetta::gpu::TensorMap)));

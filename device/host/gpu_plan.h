@@ -15,9 +15,9 @@ namespace codetta::gpu::host {
 
 // ---- tables: package::Kernel as plain data; enumerations travel as their numbers ----
 enum Family : u8 { family_simt = 0 };  // of package::GpuFamily: the only one that takes any stride and alignment
-enum EntryKind : u8 { entry_gemm, entry_combine, entry_phase, entry_pack, entry_panel };  // package::GpuEntry::Kind
-enum MapSource : u8 { map_a, map_b, map_operand, map_more_b };                            // package::CudaTensorMap
-enum ReduceAxis : u8 { axis_row, axis_column, axis_all, axis_item };                      // package::ReduceAxis
+enum EntryKind : u8 { entry_gemm, entry_combine, entry_phase, entry_pack, entry_panel };   // package::GpuEntry::Kind
+enum MapSource : u8 { map_a, map_b, map_operand, map_more_b, map_made_a, map_made_rows };  // package::CudaTensorMap
+enum ReduceAxis : u8 { axis_row, axis_column, axis_all, axis_item };                       // package::ReduceAxis
 
 struct Entry {
   u8 kind;
@@ -683,7 +683,9 @@ inline TiledArguments arguments_of(const Tiled& view) {
 inline bool uses_maps(const Kernel& kernel, const Plan& plan) {
   return kernel.map_count > 0 && !plan.empty && plan.problem.k != 0;
 }
-// After resolve(). `operand`: of an operand's or further B's map, as it is passed; `name`: of its tensor.
+// Whether the map is of one of the kernel's operands, not of A or B of the launch.
+inline bool of_operand(const Map& map) { return map.source != map_a && map.source != map_b; }
+// After resolve(). `operand`: of an operand's map, as it is passed; `name`: of its tensor.
 inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, const Operand& operand, const char* name,
                        Tiled& view, Trouble& trouble) {
   const Problem& p = plan.problem;
@@ -717,6 +719,15 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
       view.slow = kernel.b_k_major ? p.n / products : p.k;
       slow = operand.stride[kernel.b_k_major ? 2 : 1];
       batch = operand.stride[0];
+      break;
+    case map_made_a:
+    case map_made_rows:
+      view.dtype = kernel.operands[map.operand].dtype;
+      view.address = reinterpret_cast<u64>(operand.data);
+      view.fast = p.k;
+      view.slow = map.source == map_made_a ? p.m : p.m * p.batches;
+      slow = operand.stride[1];
+      batch = map.source == map_made_a ? operand.stride[0] : 0;
       break;
     default: {
       const OperandFacts& facts = kernel.operands[map.operand];

@@ -10,6 +10,7 @@
 #include "emit/cuda_rows.hpp"
 #include "emit/emit.hpp"
 #include "emit/phase_printer.hpp"
+#include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
 
@@ -70,6 +71,11 @@ void sm90_maps(const package::EpilogueProgram& program, const GpuGemmConfig& con
     maps.push_back({source, 0, fast, k_major ? static_cast<int32_t>(rows) : config.tile_k, 128});
   };
   box(package::CudaTensorMap::Source::A, config.a_k_major, shape.a_box_rows);
+  if (const package::FactorProgram* a = program.made(package::FactorProgram::Which::A)) {
+    maps[0].source =
+        a->batch_in_rows ? package::CudaTensorMap::Source::MadeRows : package::CudaTensorMap::Source::MadeA;
+    maps[0].operand = plan::brought_for_a(program).value_or(0);
+  }
   box(package::CudaTensorMap::Source::B, config.b_k_major, shape.b_box_rows);
   if (!config.copied) return;
   // A warp's rows of a piece, at most 128 bytes wide, or columns of 16 rows (device/cuda/kernels/copies.h).
@@ -259,6 +265,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   if (config_.family == GpuFamily::Sm90) {
     out.line("static constexpr bool copied = ", config_.copied, ";");
     out.line("static constexpr bool stream_k = ", config_.stream_k, ";");
+    out.line("static constexpr bool makes_a = ", program_.makes_a(), ";");
   }
   out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
   out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
@@ -702,7 +709,8 @@ Result<CudaSource> CudaPrinter::print() {
     }
     for (const package::FactorProgram& factor : program_.factors) {
       body.blank();
-      CODETTA_CHECK_OK(print_maker(body, program_, factor, options_.comments));
+      const auto brought = config_.family == GpuFamily::Sm90 ? plan::brought_for_a(program_) : std::nullopt;
+      CODETTA_CHECK_OK(print_maker(body, program_, factor, brought, options_.comments));
     }
   }
   CudaSource result;
@@ -723,6 +731,8 @@ Result<CudaSource> CudaPrinter::print() {
   if (wide) out.line("#define CODETTA_F64");
   if (whole_numbers) out.line("#define CODETTA_INT");
   family_.defines(out, config_);
+  const bool engine_makes = config_.family == GpuFamily::Sm90 && program_.makes_a();
+  if (engine_makes) out.line("#define CODETTA_WGMMA_MADE \", 1, 1, ", config_.b_k_major ? 0 : 1, "\"");
   family_.maps(program_, config_, result.maps);
   for (const uint32_t operand : program_.more_b) {
     if (result.maps.size() < 2) break;
@@ -734,6 +744,7 @@ Result<CudaSource> CudaPrinter::print() {
   out.line("#include \"device/gpu/phase.h\"");
   out.line("#include \"", family_.header, "\"");
   if (copies_) out.line("#include \"device/cuda/kernels/copies.h\"");
+  if (engine_makes) out.line("#include \"device/cuda/kernels/make_wgmma.h\"");
   if (config_.pack_a || config_.pack_b) out.line("#include \"device/cuda/pack.h\"");
   out.blank();
   out.line("namespace codetta::gpu {");
@@ -774,8 +785,8 @@ Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, con
   }
   if (!program.more_b.empty() && !package::shares_a(config.family))
     return broken("this family computes one product", std::string(package::name_of(config.family)));
-  if (!program.factors.empty() && !package::makes_factors(config.family))
-    return broken("this family makes no factors", std::string(package::name_of(config.family)));
+  if (!makes_factors(program, config))
+    return broken("this family makes no such factors", std::string(package::name_of(config.family)));
   return CudaPrinter(program, config, *family, options).print();
 }
 

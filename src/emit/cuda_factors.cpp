@@ -5,6 +5,7 @@
 #include <set>
 
 #include "emit/phase_printer.hpp"
+#include "plan/copy_engine.hpp"
 
 namespace codetta::emit {
 
@@ -20,6 +21,14 @@ bool loads(const std::vector<package::Inst>& insts, uint32_t operand) {
 }
 
 }  // namespace
+
+bool makes_factors(const package::EpilogueProgram& program, const package::GpuGemmConfig& config) {
+  return std::all_of(program.factors.begin(), program.factors.end(), [&](const package::FactorProgram& factor) {
+    const bool engine = config.family == package::GpuFamily::Sm90;
+    return package::makes_factor(config.family, factor.which == package::FactorProgram::Which::A) &&
+           (!engine || (config.lanes == 2 && plan::brought_for_a(program)));
+  });
+}
 
 bool is_of_factor(const package::EpilogueProgram& program, uint32_t operand) {
   return std::any_of(program.factors.begin(), program.factors.end(),
@@ -58,7 +67,7 @@ void print_products(CodeWriter& out, const package::EpilogueProgram& program, st
 }
 
 Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& program, const package::FactorProgram& factor,
-                         bool comments) {
+                         std::optional<uint32_t> brought, bool comments) {
   std::set<PartLibrary::Request> needs;
   package::EpilogueProgram maker = program;
   const auto made = static_cast<uint32_t>(maker.operands.size());
@@ -75,6 +84,10 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
   const std::string reference = CodeWriter::text_of("const Ref<", type.element, "> o", made, " = ");
   std::erase_if(phase.setup, [&](const std::string& line) { return line.starts_with(reference); });
 
+  const bool along = !phase.by_column.empty() ||
+                     std::any_of(factor.insts.begin(), factor.insts.end(),
+                                 [](const package::Inst& inst) { return inst.kind == package::Inst::Kind::ColIndex; });
+
   const bool is_a = factor.which == package::FactorProgram::Which::A;
   const auto body = out.block_with("};", "struct Maker", is_a ? "A" : "B");
   {
@@ -83,6 +96,10 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
   }
   out.line("using Vector = ", type.raw, ";");
   out.line("static constexpr bool batch_in_rows = ", factor.batch_in_rows, ";");
+  if (brought) {
+    out.line("static constexpr int source = ", *brought, ";");
+    out.line("static constexpr bool along = ", along, ";");
+  }
   out.line("template <class P>");
   {
     const auto function = out.block("static __device__ __forceinline__ bool aligned(const P& params)");
@@ -106,15 +123,30 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
     }
     for (const Held& load : phase.loads) out.line("held.", load.name, " = ", load.text, ";");
   }
+  const auto finish = [&](const PhaseText& text) {
+    for (const Held& load : text.loads) out.line("const ", load.type, " ", load.name, " = held.", load.name, ";");
+    out.line("Made<Vector> o", made, ";");
+    put_lines(out, text.full);
+    out.line("return o", made, ".v;");
+  };
+  if (brought && !along) {
+    out.line("template <class P>");
+    const auto function = out.block("static __device__ __forceinline__ auto at_row(const P& params, const Tile& tile)");
+    Dialect dialect = cuda_dialect();
+    dialect.quotients = "quotients";
+    CODETTA_TRY(const PhaseText of_row, print_phase(maker, 0, dialect, comments, {}, needs));
+    out.line("MakerFragment<true, P> f(params, tile);");
+    put_lines(out, phase.setup);
+    put_lines(out, of_row.row);
+    const auto vector = out.block_with("};", "return [=](const Held& held, auto& quotients)");
+    finish(of_row);
+  }
   const auto function = begin("Vector", "make", "const Held& held");
   out.line("MakerFragment<whole, P> f(params, tile);");
   put_lines(out, phase.setup);
   put_lines(out, phase.by_column);
   put_lines(out, phase.row);
-  for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = held.", load.name, ";");
-  out.line("Made<Vector> o", made, ";");
-  put_lines(out, phase.full);
-  out.line("return o", made, ".v;");
+  finish(phase);
   return {};
 }
 

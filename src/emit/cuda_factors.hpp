@@ -9,17 +9,21 @@
 #include "base/code_writer.hpp"
 #include "base/result.hpp"
 #include "package/epilogue_program.hpp"
+#include "package/gpu_gemm.hpp"
 
 namespace codetta::emit {
 
+// Whether a kernel of the configuration makes the program's factors, if it has any.
+bool makes_factors(const package::EpilogueProgram& program, const package::GpuGemmConfig& config);
 // Whether a made factor is computed from the operand.
 bool is_of_factor(const package::EpilogueProgram& program, uint32_t operand);
 // " && ..." for each of these operands that can be loaded as vectors: that all of its rows are aligned so.
 std::string aligned_text(const package::EpilogueProgram& program, const std::function<bool(uint32_t)>& operand);
 // Where the B of a further product is found (device/gpu/tile.h). `first_map`: of further tensor maps, if there are any.
 void print_products(base::CodeWriter& out, const package::EpilogueProgram& program, std::optional<size_t> first_map);
-// MakerA or MakerB (device/gpu/make.h): the factor printed as a phase whose one store is into registers. Errors: E0901.
+// MakerA or MakerB (device/gpu/make.h): the factor printed as a phase whose one store is into registers. `brought`: the
+// operand that the copy engine brings (device/cuda/kernels/make_wgmma.h). Errors: E0901.
 Result<void> print_maker(base::CodeWriter& out, const package::EpilogueProgram& program,
-                         const package::FactorProgram& factor, bool comments);
+                         const package::FactorProgram& factor, std::optional<uint32_t> brought, bool comments);
 
 }  // namespace codetta::emit

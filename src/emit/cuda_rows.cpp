@@ -68,11 +68,11 @@ int RowsPrinter::most_pieces(const KeptValues& kept) const {
   return config_.kept_cols / layout_.lanes / static_cast<int>(std::ceil(std::max(kept.most_live, 1.0)));
 }
 
-// What a phase takes and what it makes, both of them in registers: 80 of a thread, for three blocks, have room for 48.
+// What a phase takes and what it makes, both of them in registers: 80 of a thread, for three blocks, have room for 48,
+// and 48 of one, for five, for 20.
 int RowsPrinter::blocks_of(const KeptValues& kept, int pieces) const {
-  constexpr double kept_by_three = 48;
-  return kept.most_held * pieces * layout_.lanes <= kept_by_three ? config_.row_blocks
-                                                                  : std::min(config_.row_blocks, 2);
+  const double held = kept.most_held * pieces * layout_.lanes;
+  return std::min(config_.row_blocks, held <= 20 ? 5 : held <= 48 ? 3 : 2);
 }
 
 // The part of a row that is the tile.

@@ -28,6 +28,7 @@ struct Dialect {
   bool registers = false;  // reductions of columns live in registers, and values by column are computed once a column
   bool says_written = false;          // loads are told of memory that the kernel may write afterwards
   bool divides_by_one = false;        // ct_div_by: a divisor that is the same along a row
+  std::string_view quotients = "";    // first argument of ct_div_by: told where quotients are not right
   bool closures = true;               // there are lambdas; otherwise structs with a call operator
   bool doubles = true;                // there is f64
   bool streams = true;                // wide outputs may go past the caches: who calls orders such stores

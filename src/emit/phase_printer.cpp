@@ -231,6 +231,8 @@ std::string PhasePrinter::op_text(const Inst& in) {
   const std::string function = text("ct_", info.name, by_one ? "_by" : "");
   std::vector<std::string> arguments;
   DType domain = in.type;
+  if (by_one && !dialect_.quotients.empty())
+    return text(function, "(", dialect_.quotients, ", ", argument(in, 0, in.type), ", ", argument(in, 1, in.type), ")");
   if (in.op == Op::cast) return convert_.round_trip(text("v", in.in[0]), inst(in.in[0]).type, in.aux, in.type, true);
   if (in.op == Op::dropout) {
     arguments = {argument(in, 0, in.type), argument(in, 1, DType::f32), argument(in, 2, DType::u64),

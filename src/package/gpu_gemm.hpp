@@ -29,9 +29,10 @@ inline bool shares_a(GpuFamily family) {
   return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Sm90 ||
          family == GpuFamily::Stream;
 }
-// Whether kernels of the family compute factors where they read them (EpilogueProgram::factors).
-inline bool makes_factors(GpuFamily family) {
-  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Stream;
+// Whether kernels of the family compute A (else B) where they read it (EpilogueProgram::factors).
+inline bool makes_factor(GpuFamily family, bool is_a) {
+  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Stream ||
+         (family == GpuFamily::Sm90 && is_a);
 }
 std::string_view name_of(GpuFamily family);  // "simt", "sm80", ..., "mfma", "wmma", "simdgroup"
 
@@ -97,9 +98,10 @@ struct GpuEntry {
 
 // Tensor maps of a kernel, in the order of Params::map. Which tensor, the box in elements (fastest dim first), swizzle.
 struct CudaTensorMap {
-  enum class Source : uint8_t { A, B, Operand, MoreB };
+  // MadeA: the operand that A is made of (FactorProgram), as large as A; MadeRows: so is that of all items together.
+  enum class Source : uint8_t { A, B, Operand, MoreB, MadeA, MadeRows };
   Source source = Source::A;
-  uint32_t operand = 0;                // Operand, MoreB: index into EpilogueProgram::operands
+  uint32_t operand = 0;                // all but A and B: index into EpilogueProgram::operands
   int32_t box_fast = 0, box_slow = 0;  // the third dim, if any, is the batch with a box of 1
   int32_t swizzle_bytes = 128;         // 0, 32, 64, 128
   bool column_major = false;           // Operand: its rows are the fast dim

@@ -263,7 +263,7 @@ std::vector<CudaTensorMap> read_maps(ByteReader& in) {
   std::vector<CudaTensorMap> maps;
   for (size_t n = in.count(256, "number of tensor maps"); n > 0 && in.ok(); --n) {
     CudaTensorMap map;
-    map.source = in.choice<CudaTensorMap::Source>(4, "source of a tensor map");
+    map.source = in.choice<CudaTensorMap::Source>(6, "source of a tensor map");
     map.operand = in.index("operand of a tensor map");
     map.box_fast = in.small(1, 256, "box_fast");
     map.box_slow = in.small(1, 256, "box_slow");

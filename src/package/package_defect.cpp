@@ -47,7 +47,7 @@ Defect defect_of_maps(const Kernel& kernel) {
   std::vector<uint32_t> more;
   for (const CudaTensorMap& map : kernel.maps) {
     const bool further = map.source == CudaTensorMap::Source::MoreB;
-    if (!further && map.source != CudaTensorMap::Source::Operand) continue;
+    if (map.source == CudaTensorMap::Source::A || map.source == CudaTensorMap::Source::B) continue;
     if (map.operand >= kernel.epilogue.operands.size()) return fmt::format("there is no operand {}", map.operand);
     if (further) more.push_back(map.operand);
   }
@@ -649,11 +649,11 @@ class PackageWalk {
     }
     if (program.factors.empty()) return std::nullopt;
     const auto* config = std::get_if<GpuGemmConfig>(&kernel.config);
-    if (config == nullptr || p_.target.backend == Backend::metal || !makes_factors(config->family))
-      return fmt::format("{} makes no factors", kernel.name);
     if (!s.product->b_made.empty()) return fmt::format("{} has its factor made twice", kernel.name);
     for (const FactorProgram& made : program.factors) {
       const bool is_a = made.which == FactorProgram::Which::A;
+      if (config == nullptr || p_.target.backend == Backend::metal || !makes_factor(config->family, is_a))
+        return fmt::format("{} makes no factors", kernel.name);
       if (made.product >= s.product->products()) return fmt::format("there is no product {}", made.product);
       const uint32_t buffer = is_a ? s.product->a : s.product->factor_b(made.product);
       if (made.dtype != (is_a ? config->a_dtype : config->b_dtype))

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
 #include "plan/families_hip.hpp"
@@ -59,9 +60,18 @@ std::string made_obstacle(const GpuProblem& problem, GpuFamily family) {
   if (!s.a_made && !s.b_made) return {};
   const std::string which = s.a_made && s.b_made ? "A and B are" : s.a_made ? "A is" : "B is";
   const bool engine = family == GpuFamily::Sm90 || family == GpuFamily::Sm100;
-  if (!package::makes_factors(family))
+  if ((s.a_made && !package::makes_factor(family, true)) || (s.b_made && !package::makes_factor(family, false)))
     return fmt::format("{} computed where it is read, and {}", which,
-                       engine ? "the copy engine brings factors from memory" : "its kernels copy factors from memory");
+                       !engine                     ? "its kernels copy factors from memory"
+                       : family == GpuFamily::Sm90 ? "the copy engine brings B from memory"
+                                                   : "the copy engine brings factors from memory");
+  if (family == GpuFamily::Sm90) {
+    if (!brought_for_a(problem.epilogue))
+      return "A is computed where it is read, and of other than one matrix of 16-bit elements, which the copy engine "
+             "would bring";
+    if (s.a_k_stride != 1) return "A is computed where it is read, and not along its rows";
+    return {};
+  }
   if (s.b_made && s.products > 1)
     return fmt::format("B is computed where it is read, and kernels of {} products read each B from memory",
                        s.products);

@@ -41,6 +41,64 @@ Reading reading_of(const FactorLayout& f, int64_t element, bool along_k) {
   return {along_k || f.k_stride == 1 || f.other_stride != 1 || f.k <= 1, true};
 }
 
+std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
+  using Kind = package::Inst::Kind;
+  constexpr size_t most = 4;
+  const auto fits = [&](uint32_t k) {
+    const package::Operand& o = epilogue.operands[k];
+    const int64_t size = types::byte_size(o.dtype);
+    return o.access == package::Access::Full && (o.unit_stride || o.column_major) && (size == 2 || size == 4);
+  };
+  Copies copies;
+  for (const package::Inst& inst : epilogue.phases[0].insts) {
+    if (inst.kind == Kind::LoadAt || (inst.kind == Kind::Op && inst.op == types::Op::dropout)) return std::nullopt;
+    if (types::byte_size(inst.type) == 8 || inst.kind != Kind::Load) {
+      if (types::byte_size(inst.type) == 8) return std::nullopt;
+      continue;
+    }
+    const package::Access access = epilogue.operands[inst.index].access;
+    if (access == package::Access::Indexed || (access == package::Access::Full && !fits(inst.index)))
+      return std::nullopt;
+    if (access == package::Access::Full &&
+        std::find(copies.loads.begin(), copies.loads.end(), inst.index) == copies.loads.end())
+      copies.loads.push_back(inst.index);
+  }
+  for (const package::Store& store : epilogue.phases[0].stores) {
+    if (!fits(store.operand)) return std::nullopt;
+    copies.stores.push_back(store.operand);
+  }
+  for (const package::Reduction& r : epilogue.reductions) {
+    if (r.phase != 0 || r.axis != package::ReduceAxis::Row || types::byte_size(r.type) == 8) return std::nullopt;
+  }
+  for (size_t i = 1; i < epilogue.phases.size(); ++i) {
+    const package::Phase& phase = epilogue.phases[i];  // of finished reductions only
+    if (phase.reads_accumulator || std::any_of(phase.insts.begin(), phase.insts.end(),
+                                               [](const package::Inst& inst) { return inst.kind != Kind::Result; }))
+      return std::nullopt;
+  }
+  const size_t count = copies.loads.size() + copies.stores.size();
+  if (count == 0 || count > most) return std::nullopt;
+  return copies;
+}
+
+std::optional<uint32_t> brought_for_a(const package::EpilogueProgram& epilogue) {
+  using Kind = package::Inst::Kind;
+  const package::FactorProgram* a = epilogue.made(package::FactorProgram::Which::A);
+  if (a == nullptr || types::byte_size(a->dtype) != 2) return std::nullopt;
+  std::optional<uint32_t> brought;
+  for (const package::Inst& inst : a->insts) {
+    if (inst.kind == Kind::LoadAt || (inst.kind == Kind::Op && inst.op == types::Op::dropout)) return std::nullopt;
+    if (inst.kind != Kind::Load) continue;
+    const package::Operand& o = epilogue.operands[inst.index];
+    if (o.access == package::Access::Indexed) return std::nullopt;
+    if (o.access != package::Access::Full) continue;
+    if (brought || !o.unit_stride || o.column_major || !o.offsets.empty() || types::byte_size(o.dtype) != 2)
+      return std::nullopt;
+    brought = inst.index;
+  }
+  return brought;
+}
+
 std::optional<Rejection> refuse_copied(const GpuProblem& p, GpuFamily family) {
   const GemmShape& s = p.shape;
   const auto no = [&](diag::Code code, std::string text) { return cuda_rejection(family, code, std::move(text)); };

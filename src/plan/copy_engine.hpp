@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "plan/families_cuda.hpp"
 
@@ -25,6 +26,10 @@ struct Reading {
   bool k_major = true, packed = false;
 };
 Reading reading_of(const FactorLayout& factor, int64_t element, bool along_k);
+
+// The operand that the copy engine can bring in the place of an A that is made (device/cuda/kernels/make_wgmma.h): the
+// only matrix that it is made of, of elements of 16 bits as A's, side by side along K.
+std::optional<uint32_t> brought_for_a(const package::EpilogueProgram& epilogue);
 
 // Why the copy engine cannot feed a problem of otherwise fitting types: nothing to multiply, sizes beyond its
 // coordinates, parts of a split that are no neighbouring columns.

@@ -42,7 +42,7 @@ constexpr std::array tile_table{
     Tiles{128, 64, 256, 16, 2, false},  // cooperative: one band each
     Tiles{256, 64, 128, 32, 2, false},  // two bands each
     Tiles{64, 16, 256, 16, 1, false},   // few rows, deep stages
-    Tiles{128, 32, 128, 32, 1, false},
+    Tiles{128, 32, 128, 32, 1, false}, Tiles{192, 64, 128, 64, 3, false},  // where A is made: more warps compute it
 };
 constexpr std::array<std::pair<int32_t, int32_t>, 3> clusters{{{1, 1}, {2, 1}, {1, 2}}};
 
@@ -149,46 +149,6 @@ bool takes_registers(const package::EpilogueProgram& epilogue) {
   });
 }
 
-std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
-  using Kind = package::Inst::Kind;
-  constexpr size_t most = 4;
-  const auto fits = [&](uint32_t k) {
-    const package::Operand& o = epilogue.operands[k];
-    const int64_t size = types::byte_size(o.dtype);
-    return o.access == package::Access::Full && (o.unit_stride || o.column_major) && (size == 2 || size == 4);
-  };
-  Copies copies;
-  for (const package::Inst& inst : epilogue.phases[0].insts) {
-    if (inst.kind == Kind::LoadAt || (inst.kind == Kind::Op && inst.op == types::Op::dropout)) return std::nullopt;
-    if (types::byte_size(inst.type) == 8 || inst.kind != Kind::Load) {
-      if (types::byte_size(inst.type) == 8) return std::nullopt;
-      continue;
-    }
-    const package::Access access = epilogue.operands[inst.index].access;
-    if (access == package::Access::Indexed || (access == package::Access::Full && !fits(inst.index)))
-      return std::nullopt;
-    if (access == package::Access::Full &&
-        std::find(copies.loads.begin(), copies.loads.end(), inst.index) == copies.loads.end())
-      copies.loads.push_back(inst.index);
-  }
-  for (const package::Store& store : epilogue.phases[0].stores) {
-    if (!fits(store.operand)) return std::nullopt;
-    copies.stores.push_back(store.operand);
-  }
-  for (const package::Reduction& r : epilogue.reductions) {
-    if (r.phase != 0 || r.axis != package::ReduceAxis::Row || types::byte_size(r.type) == 8) return std::nullopt;
-  }
-  for (size_t i = 1; i < epilogue.phases.size(); ++i) {
-    const package::Phase& phase = epilogue.phases[i];  // of finished reductions only
-    if (phase.reads_accumulator || std::any_of(phase.insts.begin(), phase.insts.end(),
-                                               [](const package::Inst& inst) { return inst.kind != Kind::Result; }))
-      return std::nullopt;
-  }
-  const size_t count = copies.loads.size() + copies.stores.size();
-  if (count == 0 || count > most) return std::nullopt;
-  return copies;
-}
-
 Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& c) {
   const int ways = epilogue.split.ways, width = c.tile_n / ways;
   Sm90Shape s;
@@ -275,6 +235,10 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   base.b_k_major = b.k_major;
   base.pack_a = a.packed;
   base.pack_b = b.packed;
+  if (s.a_made) {  // vectors of two are the words of the tensor cores (device/cuda/kernels/make_wgmma.h)
+    if (base.pack_a || !base.a_k_major) return {};
+    base.lanes = 2;
+  }
   base.tile_k = static_cast<int32_t>(span / element);
   if (b.packed && s.products > 1) return {};  // one B is copied
   base.persistent = true;
@@ -291,6 +255,9 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   const bool hashes = draws_numbers(p.epilogue);
   std::vector<GpuGemmConfig> result;
   for (const Tiles& row : tile_table) {
+    const int bands = row.rows / 64 / (row.pingpong ? 1 : row.consumers);
+    if (s.a_made ? bands > 1 : row.consumers > 2)
+      continue;                                          // what is made of two bands spills beside their accumulators
     if (row.rows > 64 && s.m <= row.rows / 2) continue;  // half of the rows or more would be padding
     for (int32_t tile_n = row.first; tile_n <= row.last; tile_n += row.step) {
       if (tile_n % (8 * p.ways()) != 0) continue;
@@ -314,7 +281,7 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
         c.cluster_n = cluster_n;
         c.threads = 128 * (1 + row.consumers);
         c.group = tile_n >= 192 ? 16 : 8;
-        if (!place(p, c)) continue;
+        if (!place(p, c) || (s.a_made && piece_layout(p.epilogue, c).lanes != base.lanes)) continue;
         const Sm90Shape shape = sm90_shape(p.epilogue, c);
         if (shape.accumulators > most_accumulators || !split_fits(p, c, shape)) continue;
         if (shape.a_box_rows % 8 != 0 || shape.b_box_rows % 8 != 0 || shape.a_box_rows > 256 || shape.b_box_rows > 256)
@@ -399,6 +366,14 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   // nothing is multiplied. Long ones run at the limit of power, where the clock makes up for it (an H100, tiles of 128
   // x 128 against cooperative ones: nothing gained with K = 13 and 479, 20 % with 1024, 1 % with 4096).
   const double tile_us = products_clocks / (p.gpu.ghz * 1000);
+  if (p.shape.a_made) {
+    Mainloop making;
+    add_making(p, c, blocks * c.tile_k, making);
+    // Warps compute A between their products: of how many clocks they issue an instruction in every one (an H100, exp
+    // of scores by row sums: 648 us of tiles of 128 rows, 583 of 192, twice as long where one consumer multiplies).
+    const double busy = c.pingpong || c.consumers == 1 ? 0.48 : c.consumers == 2 ? 0.74 : 0.85;
+    products_clocks = making.clocks / busy * efficiency + (busy > 0.5 ? 0.2 : 1) * products_clocks;
+  }
   const double handover = c.pingpong ? 800 * p.gpu.ghz / (1 + tile_us / 10) : 0;
   loop.clocks = products_clocks / efficiency + traffic + handover;
   loop.exposed = c.pingpong ? 0.4 : 1;

@@ -48,6 +48,8 @@ class ProgramPlanner {
   [[nodiscard]] bool lies_anywhere(const ir::Graph& graph, ir::NodeId source) const;
   [[nodiscard]] std::optional<Rejection> better_behind(const ir::Graph& graph, const KernelRegion& region,
                                                        const Candidate& together) const;
+  // Of the first candidate; nothing where no kernel computes it.
+  [[nodiscard]] std::optional<double> map_us(const LoweredMap& map) const;
   std::optional<double> store_factors(KernelRegion& region) const;
   [[nodiscard]] std::optional<Rejection> better_apart(const GraphScope& scope, const KernelRegion& region,
                                                       const Candidate& together) const;

@@ -169,15 +169,25 @@ std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope
   KernelRegion stored = region;
   const std::optional<double> in_front = store_factors(stored);
   if (!in_front) return std::nullopt;
+  double beside = 0;  // what reduces rows of a factor first
+  for (const std::vector<MadeFactor>* factors : {&region.a_made, &region.b_made}) {
+    for (const MadeFactor& made : *factors) {
+      if (made.reductions) beside += map_us(*made.reductions).value_or(0);
+    }
+  }
   const Discovery plain = discover(stored.lowered.program, gemm_shape(scope, stored), plan_.target, machine_);
   if (plain.candidates.empty()) return std::nullopt;
   const double product = plain.candidates[0].microseconds;
-  if (inside.microseconds <= *in_front + product) return std::nullopt;
+  // What reduces rows is launched in any case: little is gained where it takes as long as finishing them.
+  const double least_gain = beside > 0 ? 1.03 : 1;
+  if (least_gain * (beside + inside.microseconds) <= *in_front + product) return std::nullopt;
   return Rejection{static_cast<uint16_t>(diag::Code::outside_product),
                    {},
-                   fmt::format("made by the product, again for each tile that reads it, {:.1f} us ({}); stored in "
+                   fmt::format("made by the product, again for each tile that reads it, {:.1f} us ({}){}; stored in "
                                "front {:.1f} us, and {:.1f} us for the product of it ({})",
-                               inside.microseconds, inside.name, *in_front, product, plain.candidates[0].name),
+                               inside.microseconds, inside.name,
+                               beside > 0 ? fmt::format(" and {:.1f} us for reductions of its rows", beside) : "",
+                               *in_front, product, plain.candidates[0].name),
                    scope.graph.span(*region.matmul)};
 }
 
@@ -238,16 +248,22 @@ static bool products_meet(const package::EpilogueProgram& program) {
   return false;
 }
 
+std::optional<double> ProgramPlanner::map_us(const LoweredMap& map) const {
+  const MapShape shape{hint(map.batch), hint(map.rows), hint(map.cols), hinted(map.cols).has_value(),
+                       map.cols.as_constant().has_value()};
+  const Discovery found = discover_map(map.program, shape, plan_.target, machine_);
+  if (found.candidates.empty()) return std::nullopt;
+  return found.candidates[0].microseconds;
+}
+
 // What it takes to store factors that the product makes; `region` reads them then. Nothing where no kernel does.
 std::optional<double> ProgramPlanner::store_factors(KernelRegion& region) const {
   double microseconds = 0;
   for (std::vector<MadeFactor>* factors : {&region.a_made, &region.b_made}) {
     for (const MadeFactor& made : *factors) {
-      const Discovery map = discover_map(made.lowered.program,
-                                         {hint(made.lowered.batch), hint(made.lowered.rows), hint(made.lowered.cols)},
-                                         plan_.target, machine_);
-      if (map.candidates.empty()) return std::nullopt;
-      microseconds += map.candidates[0].microseconds;
+      const std::optional<double> map = map_us(made.whole ? *made.whole : made.lowered);
+      if (!map) return std::nullopt;
+      microseconds += *map;
     }
     factors->clear();
   }

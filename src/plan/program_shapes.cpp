@@ -5,6 +5,7 @@
 #include "base/checked.hpp"
 #include "package/cpu_call.hpp"
 #include "package/gpu_call.hpp"
+#include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
 #include "plan/planner.hpp"
@@ -184,7 +185,12 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
       gemm.a_batch_stride = 0;
     }
   }
-  if (!gemm.a_made) gemm.a_alignment = factor_alignment(graph, region.a.source);
+  if (!gemm.a_made) {
+    gemm.a_alignment = factor_alignment(graph, region.a.source);
+  } else if (const auto brought = brought_for_a(region.lowered.program)) {
+    const uint32_t argument = region.lowered.program.operands[*brought].argument;
+    gemm.a_alignment = factor_alignment(graph, region.leaves[region.lowered.argument_input[argument]]);
+  }
   if (!gemm.b_made) {
     gemm.b_alignment = factor_alignment(graph, region.b.source);
     for (const FurtherProduct& product : region.more)

@@ -14,31 +14,49 @@ using package::Inst;
 using types::Dim;
 using types::Op;
 
-void RegionFinder::find_made() {
-  std::vector<uint32_t> users(graph_.size());
-  for (const ir::GraphOutput& output : graph_.outputs()) ++users[output.node.index()];
-  for (size_t i = 0; i < graph_.size(); ++i) {
-    for (NodeId operand : graph_.operands(NodeId(i))) ++users[operand.index()];
+bool RegionFinder::can_make(const Head& head, bool is_a, size_t readers) const {
+  const NodeId source = is_a ? head.a.source : head.b.source;
+  if (!head.product || is_input(source) || head.a.source == head.b.source) return false;
+  for (NodeId view = graph_.operands(head.node)[is_a ? 0 : 1];; view = graph_.operands(view)[0]) {
+    if (users_[view.index()] != readers) return false;
+    if (view == source) return true;
   }
-  // `readers`: heads that read the factor.
-  const auto possible = [&](const Head& head, bool is_a, size_t readers) {
-    const NodeId source = is_a ? head.a.source : head.b.source;
-    if (!head.product || is_input(source) || level_[source.index()] != no_product || head.a.source == head.b.source)
-      return false;
-    for (NodeId view = graph_.operands(head.node)[is_a ? 0 : 1];; view = graph_.operands(view)[0]) {
-      if (users[view.index()] != readers) return false;
-      if (view == source) return true;
-    }
-  };
+}
+
+void RegionFinder::find_made() {
+  users_.assign(graph_.size(), 0);
+  for (const ir::GraphOutput& output : graph_.outputs()) ++users_[output.node.index()];
+  for (size_t i = 0; i < graph_.size(); ++i) {
+    for (NodeId operand : graph_.operands(NodeId(i))) ++users_[operand.index()];
+  }
   for (size_t r = 0; r < heads_.size(); ++r) {
     if (heads_[r].level != r) continue;
     const std::vector<const Head*> all = heads_at(r);
-    const bool every = std::all_of(all.begin(), all.end(), [&](const Head* head) { return possible(*head, false, 1); });
-    const bool a = options_.inside && possible(*all[0], true, all.size());
+    const auto in_front = [&](NodeId source) { return level_[source.index()] == no_product; };
+    const bool every = std::all_of(all.begin(), all.end(), [&](const Head* head) {
+      return head->product && in_front(head->b.source) && can_make(*head, false, 1);
+    });
+    const bool a =
+        options_.inside && all[0]->product && in_front(all[0]->a.source) && can_make(*all[0], true, all.size());
     for (const Head* head : all) {
       Head& made = heads_[head_of_[head->node.index()]];
       made.makes_b = every;
       made.makes_a = a;
+    }
+  }
+}
+
+void RegionFinder::find_made_behind() {
+  for (size_t r = 0; r < heads_.size(); ++r) {
+    if (heads_[r].level != r || !heads_[r].product) continue;
+    const std::vector<const Head*> all = heads_at(r);
+    const NodeId source = all[0]->a.source;
+    if (all[0]->tried_behind || level_[source.index()] == no_product || !cut_[source.index()] || is_made(source) ||
+        !can_make(*all[0], true, all.size()))
+      continue;
+    for (const Head* head : all) {
+      Head& made = heads_[head_of_[head->node.index()]];
+      made.makes_a = made.tried_behind = true;
     }
   }
 }
@@ -123,7 +141,33 @@ std::optional<Error> RegionFinder::make_factor(KernelRegion& region, const Facto
   });
   if (!any) return no("it reads no tensor");
   made.lowered = *std::move(lowered);
+  if (auto no_map = add_reductions(made)) return no_map;
   (is_a ? region.a_made : region.b_made).push_back(std::move(made));
+  return std::nullopt;
+}
+
+std::optional<Error> RegionFinder::add_reductions(MadeFactor& made) {
+  KernelRegion reductions, whole;
+  std::vector<NodeId> nodes;
+  for (NodeId leaf : made.leaves) {
+    if (is_input(leaf) || !types::op_info(graph_.node(leaf).op).is_reduction()) continue;
+    // What others need is computed in any case.
+    nodes.push_back(leaf);
+    reductions.stores.push_back({leaf, leaf, 0, std::nullopt});
+  }
+  if (nodes.empty()) return std::nullopt;
+  const auto here = [&](NodeId node) {
+    return node == made.value || std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  };
+  reductions.leaves = leaves_of(nodes, reductions, here);
+  whole.stores.push_back({made.value, made.value, 0, std::nullopt});
+  whole.leaves = leaves_of({made.value}, whole, here);
+  auto first = try_map(reductions, nullptr);
+  if (!first) return first.error();
+  auto all = try_map(whole, nullptr);
+  if (!all) return all.error();
+  made.reductions = *std::move(first);
+  made.whole = *std::move(all);
   return std::nullopt;
 }
 

@@ -57,6 +57,7 @@ class RegionFinder {
     std::vector<size_t> together;  // of the last one: places of all, ascending; empty: it is alone
     bool makes_a = false;          // its A (B) is tried where it is read
     bool makes_b = false;
+    bool tried_behind = false;       // its A, as map work behind another product
     std::optional<NodeId> hooked{};  // of a step: the result that it hands over
   };
 
@@ -116,6 +117,12 @@ class RegionFinder {
   void dissolve(const KernelRegion& region, Rejection why);
   // Factors that depend on no product and that nothing else reads.
   void find_made();
+  // An A that is map work behind an earlier product, once that is known.
+  void find_made_behind();
+  // Whether it lies nowhere but for its product; `readers`: heads that read it.
+  [[nodiscard]] bool can_make(const Head& head, bool is_a, size_t readers) const;
+  // What the reductions among a factor's leaves cost, and what they and the factor would in one map.
+  std::optional<Error> add_reductions(MadeFactor& made);
   [[nodiscard]] std::vector<const Head*> heads_at(size_t place) const;
   // Why a factor cannot be computed in blocks; else it is in the region.
   std::optional<Error> make_factor(KernelRegion& region, const Factor& factor, bool is_a);
@@ -165,6 +172,7 @@ class RegionFinder {
   std::optional<std::pair<Together, Rejection>> dissolved_;
   std::vector<int32_t> level_;                   // by node: the last head that it depends on
   std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
+  std::vector<uint32_t> users_;                  // by node: operands and outputs that it is
   std::vector<bool> hooked_;                     // by node: a result that its step hands over
   std::vector<bool> looked_at_;                  // by node: an index in memory that is checked
   std::vector<bool> needed_, stored_, read_;     // by node, of this round; read_: by another kernel

@@ -177,6 +177,7 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
 
 Result<ProgramRegions> RegionFinder::run() {
   while (true) {
+    if (options_.inside) find_made_behind();
     find_stored();
     kernels_.clear();
     producer_.clear();
@@ -222,6 +223,7 @@ void RegionFinder::find_stored() {
   for (const Head& head : heads_) {
     if (head.hooked && options_.hooks.at(head.node).kept) reads(*head.hooked);
   }
+  std::vector<bool> of_factor(graph_.size());  // computed where a product reads it; reductions are in memory
   for (size_t i = graph_.size(); i-- > 0;) {
     const NodeId node(i);
     if (!needed_[i] || is_input(node)) continue;
@@ -230,6 +232,7 @@ void RegionFinder::find_stored() {
       for (const auto& [made, source] : {std::pair(head.makes_a, head.a.source), {head.makes_b, head.b.source}}) {
         if (made) {
           needed_[source.index()] = true;
+          of_factor[source.index()] = made == head.makes_a && source == head.a.source && options_.inside;
         } else {
           reads(source);
         }
@@ -241,6 +244,10 @@ void RegionFinder::find_stored() {
       const size_t o = operand.index();
       needed_[o] = true;
       if (op == Op::result) continue;
+      if (of_factor[i] && !stored_[i]) {
+        if (types::op_info(graph_.node(operand).op).is_reduction()) reads(operand);
+        of_factor[o] = true;
+      }
       if (forced_[o] || is_step(op) || (is_made(operand) && !is_hooked(operand))) {
         reads(operand);
       } else if (of_product(operand)) {

@@ -59,6 +59,9 @@ struct MadeFactor {
   ir::NodeId value;                // what Factor::source says
   std::vector<ir::NodeId> leaves;  // loaded, in graph order
   LoweredMap lowered;              // arguments: leaves, then the factor
+  // Where reductions of its rows are among the leaves, for no other's sake: what computes these, and what would compute
+  // them and the factor, by what it costs.
+  std::optional<LoweredMap> reductions{}, whole{};
 };
 
 // A step that hands one of its results over to what follows it; region.stores are those of the latter.

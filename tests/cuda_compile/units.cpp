@@ -268,6 +268,55 @@ class Collector {
         },
         dtype);
   }
+  // An A whose rows are finished where they are multiplied: exp(x * w - s) / t of a matrix, two numbers of each row
+  // and, along K, one of each column.
+  void add_made_rows(DType dtype, bool along) {
+    using package::Inst;
+    package::EpilogueProgram program = test::plain_store(DType::f32, dtype);
+    package::FactorProgram& factor = program.factors.emplace_back();
+    factor.which = package::FactorProgram::Which::A;
+    factor.dtype = dtype;
+    const auto value = [&](Inst inst) {
+      factor.insts.push_back(inst);
+      return static_cast<uint32_t>(factor.insts.size() - 1);
+    };
+    const auto load = [&](const char* name, DType type, package::Access access) {
+      const auto index = static_cast<uint32_t>(program.arguments.size());
+      program.arguments.push_back({name, type, false, false, {types::Dim::symbol("r"), types::Dim::symbol("c")}});
+      package::Operand operand;
+      operand.argument = index;
+      operand.dtype = type;
+      operand.access = access;
+      operand.unit_stride = access != package::Access::Column;
+      if (access != package::Access::Row) operand.terms.push_back({package::Axis::Row, 1, 0, 1});
+      if (access != package::Access::Column) operand.terms.push_back({package::Axis::Col, 1, 0, 0});
+      program.operands.push_back(operand);
+      Inst inst;
+      inst.kind = Inst::Kind::Load;
+      inst.index = static_cast<uint32_t>(program.operands.size() - 1);
+      inst.type = inst.aux = DType::f32;
+      return value(inst);
+    };
+    const auto op = [&](types::Op what, uint32_t x, uint32_t y, uint8_t arity) {
+      Inst inst;
+      inst.op = what;
+      inst.in[0] = x, inst.in[1] = y;
+      inst.arity = arity;
+      return value(inst);
+    };
+    uint32_t x = load("x", dtype, package::Access::Full);
+    if (along) x = op(types::Op::mul, x, load("w", dtype, package::Access::Row), 2);
+    x = op(types::Op::exp, op(types::Op::sub, x, load("s", DType::f32, package::Access::Column), 2), 0, 1);
+    factor.value = op(types::Op::div, x, load("t", DType::f32, package::Access::Column), 2);
+    add_all(
+        std::string("made rows ") + (along ? "along K " : "") + std::string(dtype_name(dtype)), program,
+        [&](GemmShape& shape) {
+          shape.a_made = true;
+          shape.a_clocks = 20;
+          shape.a_read_bytes = 2;
+        },
+        dtype);
+  }
   // Several products of one A.
   void add_products(DType dtype, int32_t count) {
     package::EpilogueProgram program = test::plain_store(DType::f32, dtype);
@@ -477,6 +526,8 @@ std::vector<Unit> all_units(std::string& problem) {
     collector.add_products(dtype, 2);
   }
   collector.add_made(DType::bf16, true, true, false);
+  for (const bool along : {false, true}) collector.add_made_rows(DType::bf16, along);
+  collector.add_made_rows(DType::f16, false);
   collector.add_made(DType::bf16, false, true, true);
   collector.add_products(DType::bf16, 3);
   collector.add_maps();

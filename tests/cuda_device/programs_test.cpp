@@ -136,6 +136,25 @@ TEST_F(DevicePrograms, DecoderBlock) {
 }
 
 // Element-wise groups and reductions that stand alone, over every axis, with strided reads and joined stores.
+// Whose rows the warps that multiply them finish, of whole tiles and of pieces in every dim.
+TEST_F(DevicePrograms, RowsFinishedWhereTheyAreMultiplied) {
+  const std::string text =
+      "def f(s: bf16[\"b\", \"m\", \"k\"], v: bf16[\"b\", \"k\", \"n\"]):\n"
+      "    y = cast(softmax(s * 0.5), bf16) @ v\n    return y\n";
+  const Sizes large{{"b", 64}, {"m", 2048}, {"k", 2048}, {"n", 128}};
+  expect_same(text, {{"b", 3}, {"m", 256}, {"k", 512}, {"n", 128}}, 1e-2, large);
+  expect_same(text, {{"b", 2}, {"m", 77}, {"k", 520}, {"n", 96}}, 1e-2, large);
+  expect_same(text, {{"b", 1}, {"m", 1}, {"k", 8}, {"n", 8}}, 1e-2, large);
+  expect_same(text, {{"b", 2}, {"m", 130}, {"k", 131}, {"n", 40}}, 1e-2,
+              large);  // by another kernel: rows of 262 bytes
+  // Rows of all items behind each other, with numbers along K.
+  const std::string along =
+      "def f(x: bf16[\"b\", \"m\", \"k\"], t: bf16[\"k\"], w: bf16[\"k\", \"n\"]):\n"
+      "    y = cast(x * t, bf16) @ w\n    return y\n";
+  expect_same(along, {{"b", 3}, {"m", 70}, {"k", 264}, {"n", 128}}, 1e-2,
+              {{"b", 64}, {"m", 512}, {"k", 256}, {"n", 128}});
+}
+
 TEST_F(DevicePrograms, MapsBetweenProducts) {
   expect_same(
       "def f(x: f32[\"n\", 96], w: f32[96, 64]):\n"

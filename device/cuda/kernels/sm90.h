@@ -7,7 +7,8 @@
 // Config::stream_k the tiles that would make a last wave of few are cut along K, so that every cluster has as many
 // steps of them as any other; their parts are summed in the same way.
 //
-// Config offers, besides what tile.h says: a_k_major, b_k_major; wait_depth (wgmma groups left in flight, 0 or 1);
+// Config offers, besides what tile.h says: a_k_major, b_k_major; makes_a (the copies bring what A is made of, in its
+// shape); wait_depth (wgmma groups left in flight, 0 or 1);
 // warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together).
 // wgmma.h's width must be tile_n. Tails of M, N and K are zero-filled by the copy engine; the epilogue masks stores.
 #pragma once
@@ -19,16 +20,22 @@
 
 namespace codetta::gpu {
 template <class Copies, int cols>
-struct CopyLayout;  // device/cuda/kernels/copies.h, which Config::copied needs
+struct CopyLayout;  // device/cuda/kernels/copies.h, which Config::copied needs; Config::makes_a: make_wgmma.h
 }  // namespace codetta::gpu
 
 namespace codetta::gpu::sm90 {
 
 struct Unit;
+template <int stages>
+struct Ring;
 template <class Config, class Epilogue>
 struct Copier;
 template <class Config, class S, class P, class C>
 __device__ __forceinline__ void ask_first(const P& params, const Unit& u, u32 band0, C& copier);
+template <class Config, class Epilogue, class S, class T, class P, class Release, class Issued>
+__device__ __forceinline__ void multiply_made(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
+                                              u32 band0, u32 base, u32 full, Release release,
+                                              Ring<Config::stages>& ring, Issued issued);
 template <class Config, class Epilogue, class S, class T, class P, class C>
 __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
                                               u32 band0, u32 thread, C& copier);
@@ -248,9 +255,14 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
   Ring<Config::stages> ring;
   for (u32 index = 0; schedule.has(index); ++index) {
     const Unit u = schedule.nth(p, index);
-    const i32 batch_a = p.a_batch ? (i32)u.batch : 0, batch_b = p.b_batch ? (i32)u.batch : 0;
+    i32 batch_a = p.a_batch ? (i32)u.batch : 0, row = (i32)(u.tile_m * Config::tile_m);
+    if constexpr (Config::makes_a) {
+      using Maker = typename Epilogue::MakerA;
+      batch_a = params.operand[Maker::source].stride[0] != 0 ? (i32)u.batch : 0;
+      if constexpr (Maker::batch_in_rows) row += (i32)(u.batch * p.m);
+    }
+    const i32 batch_b = p.b_batch ? (i32)u.batch : 0;
     i32 k = (i32)(u.begin * Config::tile_k);
-    const i32 row = (i32)(u.tile_m * Config::tile_m);
     i32 column[my_b];
 #pragma unroll
     for (int i = 0; i < my_b; ++i) column[i] = column_of_box<Config, S, Epilogue>(p, u, rank_m, i);
@@ -290,23 +302,15 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
   }
 }
 
-// Multiplies one unit into acc; calls issued() once the tensor cores have all of its work.
-template <class Config, class S, class T, class Issued>
+// Multiplies one unit into acc; calls issued() once the tensor cores have all of its work, release() for each stage
+// that has been read.
+template <class Config, class S, class T, class Release, class Issued>
 __device__ __forceinline__ void multiply(T (&acc)[S::bands][Config::tile_n / 2], u32 blocks, u32 band0, u32 base,
-                                         u32 full, u32 empty, u32 release_rank, bool releases,
-                                         Ring<Config::stages>& ring, Issued issued) {
+                                         u32 full, Release release, Ring<Config::stages>& ring, Issued issued) {
   constexpr u32 a_band = Config::a_k_major ? 64 * 128 : Config::tile_k * 128;
   // 32 bytes of K: two 16-byte units along a K-major row, sixteen (64) rows of an MN-major block.
   constexpr u32 a_step = Config::a_k_major ? 2 : 2048 >> 4, b_step = Config::b_k_major ? 2 : 2048 >> 4;
   const u64 a0 = ptx::descriptor_128b(0, Config::tile_k * 128, 1024);
-  const auto release = [&](u32 stage) {
-    if (!releases) return;
-    if constexpr (S::cluster > 1) {
-      ptx::barrier_arrive_at(empty + 8 * stage, release_rank);
-    } else {
-      ptx::barrier_arrive(empty + 8 * stage);
-    }
-  };
 #pragma unroll
   for (int m = 0; m < S::bands; ++m) {
 #pragma unroll
@@ -541,6 +545,14 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
     target = schedule.rank_n * Config::cluster_m + (i < schedule.rank_m ? i : i + 1);
   }
   const bool releases = lane < Config::cluster_m + Config::cluster_n - 1;
+  const auto release = [&](u32 stage) {
+    if (!releases) return;
+    if constexpr (S::cluster > 1) {
+      ptx::barrier_arrive_at(empty + 8 * stage, target);
+    } else {
+      ptx::barrier_arrive(empty + 8 * stage);
+    }
+  };
   const u32 band0 = Config::pingpong ? 0 : consumer * S::bands;
   Ring<Config::stages> ring;
   u32 turn = 0;
@@ -569,11 +581,16 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
       Epilogue::template prefetch<P>(params, tile);
     }
     typename Config::Accumulator acc[S::bands][Config::tile_n / 2];
-    multiply<Config, S>(acc, u.blocks, band0, base, full, empty, target, releases, ring, [&] {
+    const auto issued = [&] {
       if constexpr (Config::pingpong) {
         if (schedule.has(index + 1)) ptx::named_arrive(4 + (consumer ^ 1), 256);
       }
-    });
+    };
+    if constexpr (Config::makes_a) {
+      multiply_made<Config, Epilogue, S>(params, u, acc, band0, base, full, release, ring, issued);
+    } else {
+      multiply<Config, S>(acc, u.blocks, band0, base, full, release, ring, issued);
+    }
     if constexpr (Config::k_split > 1 || Config::stream_k) {
       if (u.slices > 1) {
         if (!finish_slices<Config, S>(p, u, acc, consumer, thread, flag)) continue;

@@ -302,7 +302,7 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress counters, D
     shared::Tiled view;
     shared::Trouble trouble;
     const gpu::Operand none{};
-    const bool own = map.source == shared::map_operand || map.source == shared::map_more_b;
+    const bool own = shared::of_operand(map);
     if (!shared::tiled_view(kernel, plan_, map, own ? operands[map.operand] : none,
                             package_->buffers[buffer].name.c_str(), view, trouble)) {
       unaligned = trouble.unaligned;

@@ -155,7 +155,40 @@ TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
   EXPECT_NE(made.find("const bool whole = tile.cols % 4 == 0 && vectorable<f32>(params.operand[2]);"),
             std::string::npos)
       << made;
-  EXPECT_EQ(text(makes, package::GpuFamily::Sm90), "this family makes no factors: sm90");
+  EXPECT_EQ(text(makes, package::GpuFamily::Sm90), "this family makes no such factors: sm90");
+
+  // By the warps that multiply: what belongs to a row is loaded once, in front of all of its vectors.
+  ProgramMaker r;
+  const uint32_t x = r.load(bf16, Access::Full), t = r.load(f32, Access::Column);
+  const uint32_t finished = r.op(Op::div, f32, {x, t});
+  package::FactorProgram rows{package::FactorProgram::Which::A, 0, bf16, false, r.program.phases[0].insts, finished};
+  r.program.phases[0].insts.clear();
+  r.store(r.accum(), f32);
+  r.program.factors = {rows};
+  EXPECT_EQ(text(r.program, package::GpuFamily::Sm90), "this family makes no such factors: sm90") << "vectors of four";
+  config.lanes = 2;
+  const std::string made_a = text(r.program, package::GpuFamily::Sm90);
+  for (const char* part :
+       {"#define CODETTA_WGMMA_MADE \", 1, 1, 1\"\n", "#include \"device/cuda/kernels/make_wgmma.h\"\n",
+        "  static constexpr bool makes_a = true;\n", "    static constexpr int source = 0;\n",
+        "    static constexpr bool along = false;\n", R"(
+    template <class P>
+    static __device__ __forceinline__ auto at_row(const P& params, const Tile& tile) {
+      MakerFragment<true, P> f(params, tile);
+      const Ref<u16> o0 = f.template ref<u16>(0);
+      const Ref<f32> o1 = f.template ref<f32>(1);
+      const f32v v1 = f.template load_column<f32v>(o1);
+      return [=](const Held& held, auto& quotients) {
+        const u16v l0 = held.l0;
+        Made<Vector> o3;
+        const f32v v0 = widen_bf16(l0);
+        const f32v v2 = ct_div_by(quotients, v0, v1);
+        f.put_full(o3, narrow_bf16(v2));
+        return o3.v;
+      };
+    }
+)"})
+    EXPECT_NE(made_a.find(part), std::string::npos) << part << made_a;
 
   package::EpilogueProgram products = m.program;
   products.split = {3, types::Dim::constant(1), 3};

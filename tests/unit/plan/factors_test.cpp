@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -53,14 +54,57 @@ TEST(GpuFactors, FewRowsMakeTheirWeightsWhereTheyReadThem) {
     EXPECT_EQ(package::gpu(kernel.discovery.candidates[0].config).family, GpuFamily::Stream) << arch;
     for (const GpuFamily family : {GpuFamily::Simt, GpuFamily::Sm80, GpuFamily::Stream})
       EXPECT_TRUE(test::has_family(kernel.discovery, family)) << arch;
-    const std::string engine =
-        "E0422: B is computed where it is read, and the copy engine brings factors from memory\n";
+    const std::string engine = std::string("E0422: B is computed where it is read, and the copy engine brings ") +
+                               (arch == std::string("sm_100a") ? "factors" : "B") + " from memory\n";
     const std::string own = arch == std::string("sm_100a") ? "cuda_sm100" : "cuda_sm90";
     EXPECT_EQ(test::reasons_of(kernel.discovery, own), arch == std::string("sm_80") ? "" : engine);
     // q stands for the factor that is nowhere, and is among the arguments.
     const package::LaunchKernel& launch = launch_of(plan, 0);
     EXPECT_EQ(plan.buffers[launch.product->b].name, "q");
     EXPECT_NE(std::find(launch.arguments.begin(), launch.arguments.end(), launch.product->b), launch.arguments.end());
+  }
+}
+
+// Rows of scores are finished by the warps that multiply them, where the copy engine brings the scores: what reduces
+// them is all that runs between the products.
+TEST(GpuFactors, RowsAreFinishedWhereTheyAreMultiplied) {
+  const std::string text =
+      "def f(q: bf16[128, 2048, 128], k: bf16[128, 2048, 128], v: bf16[128, 2048, 128]):\n"
+      "    scores = cast(q @ transpose(k), bf16)\n    p = cast(softmax(scores * 0.0884), bf16)\n"
+      "    y = cast(p @ v, bf16)\n    return y\n";
+  const Plan plan = plan_of(text, "sm_90a");
+  ASSERT_EQ(plan.kernels.size(), 3U) << notes_of(plan);
+  const package::EpilogueProgram& rows = plan.kernels[1].lowered.program;
+  for (const package::Phase& phase : rows.phases) {
+    for (const package::Store& store : phase.stores)
+      EXPECT_EQ(rows.operands[store.operand].access, package::Access::Column)
+          << "what is reduced is all that is stored";
+  }
+  const PlannedKernel& product = plan.kernels[2];
+  ASSERT_TRUE(product.lowered.program.makes_a()) << notes_of(plan);
+  EXPECT_EQ(package::gpu(product.discovery.candidates[0].config).family, GpuFamily::Sm90);
+  // Elsewhere it costs more to make them again for every tile than to store them.
+  const Plan without = plan_of(text, "sm_100a");
+  for (const PlannedKernel& kernel : without.kernels) EXPECT_FALSE(kernel.lowered.program.makes_a());
+  EXPECT_NE(notes_of(without).find(" us for reductions of its rows; stored in front "), std::string::npos)
+      << notes_of(without);
+}
+
+// Of two matrices, of 8-bit elements or down its columns, A does not come by the copy engine.
+TEST(GpuFactors, E0422OtherThanTheEngineBrings) {
+  for (const auto& [parameter, a, reason] :
+       {std::array{"z: bf16[512, 512]", "cast(exp(x + z), bf16)", "of other than one matrix of 16-bit elements"},
+        std::array{"z: i8[512, 512]", "cast(exp(cast(z, f32)), bf16) * cast(x[0:1, 0:1], bf16)",
+                   "of other than one matrix"},
+        std::array{"z: bf16[1, 512]", "transpose(cast(exp(x - z), bf16))", "and not along its rows"}}) {
+    const Plan plan = plan_of("def f(x: bf16[512, 512], " + std::string(parameter) +
+                                  ", w: bf16[512, 512]):\n    y = (" + a + ") @ w\n    return y\n",
+                              "sm_90a");
+    std::string reasons;
+    for (const PlannedKernel& kernel : plan.kernels) {
+      if (kernel.lowered.program.makes_a()) reasons += test::reasons_of(kernel.discovery, "cuda_sm90");
+    }
+    EXPECT_NE(reasons.find(reason), std::string::npos) << a << ": " << reasons << notes_of(plan);
   }
 }
 
