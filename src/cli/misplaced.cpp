@@ -146,6 +146,13 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
     return usage_error("--report is for the tuning of a GEMM",
                        "what was measured of a program's own kernels stands on the page of the program",
                        "leave it out, and say compile PROGRAM --report FILE.html then");
+  if (verb.get_name() == "run" && verb.count("--bisect") > 0) {
+    const std::string other = given({"--out", "--check", "--values", "--trap", "--save-values", "--trace"});
+    if (!other.empty())
+      return usage_error(other + " has no effect with --bisect",
+                         "every step is compared with the oracle, and what the program computes is not kept",
+                         "leave one of the two out");
+  }
   if (!program && verb.get_name() == "tune" && !given({"--dim"}).empty())
     return usage_error("--dim is for a program", "sizes of a GEMM are --m, --n, --k and --batch",
                        "leave it out, or name a program");

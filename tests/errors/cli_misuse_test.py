@@ -228,6 +228,8 @@ def in_our_words(folder, cache):
     expect(0, "sm80", "kernels", *SIZES, *cache, "--target", "cuda:sm_80", "--no-vendor", "--math", "tf32", "--device", 0)
     expect(0, "", "gemm", *SIZES, *cache, "--math", "strict")
     expect(2, "--force has no effect", "gemm", *SIZES, *cache, "--force", "--out", "D=[M,N]:bf16")
+    for option in (["--out", "y=y.npy"], ["--check"], ["--values"], ["--trap", "nan"], ["--save-values", folder / "values"], ["--trace", folder / "t.json"]):
+        expect(2, f"{option[0]} has no effect with --bisect", "run", folder / "p.py", *cache, "--bisect", *option)
     expect(2, "--compile-timeout has no effect with --no-compiler", "gemm", *SIZES, *cache, "--no-compiler", "--compile-timeout", 5)
     expect(2, "--cache-dir has no effect with --no-cache", "gemm", *SIZES, *cache, "--no-cache")
     a, b, x = array(folder / "seed_a.npy", (5, 3)), array(folder / "seed_b.npy", (3, 7)), array(folder / "seed_x.npy", (4, 3))
