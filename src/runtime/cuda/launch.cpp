@@ -318,7 +318,7 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress counters, D
   return {};
 }
 
-Status Launch::run(StreamHandle stream) const {
+Status Launch::run(StreamHandle stream, bool& enqueued) const {
   const DriverTable& call = module_->device()->driver().call();
   void* parameters[] = {const_cast<std::byte*>(parameters_.data())};  // the driver copies them
   void* packing[] = {const_cast<gpu::PackParams*>(&plan_.packing)};
@@ -331,6 +331,7 @@ Status Launch::run(StreamHandle stream) const {
     const Status status =
         call.launch_kernel(&config, entry.function.handle, entry.packs ? packing : parameters, nullptr);
     if (status != Status::Success) return status;
+    enqueued = true;
   }
   return Status::Success;
 }

@@ -43,8 +43,9 @@ class Launch {
   // Writes the parameters for these addresses; `counters` has counter_bytes() and `workspace` workspace_bytes, at
   // multiples of 256. Errors: E0649; `unaligned` as above.
   Result<void> resolve(const Bindings& bindings, DeviceAddress counters, DeviceAddress workspace, bool& unaligned);
-  // Enqueues the entries in order; allocates nothing. The device's context is current.
-  [[nodiscard]] Status run(StreamHandle stream) const;
+  // Enqueues the entries in order; allocates nothing. The device's context is current. `enqueued` is set where one was,
+  // also when a later one fails.
+  [[nodiscard]] Status run(StreamHandle stream, bool& enqueued) const;
   // Bytes of counters and of a 0 to read, that are zero before the first run; every run leaves them zero.
   [[nodiscard]] int64_t counter_bytes() const { return plan_.counter_bytes; }
   [[nodiscard]] const std::string& name() const { return kernel_->name; }

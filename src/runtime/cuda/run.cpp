@@ -33,6 +33,7 @@ Result<void> Execution::State::run_active(const Active& active, StreamHandle str
   if (active.vendor >= 0) {
     const VendorLaunch& launch = vendor_launches[static_cast<size_t>(active.vendor)];
     const NvtxRange range(ranges.get(), launch.name());
+    wrote = true;  // several kernels of its own, of which some may be enqueued when it fails
     return launch.run(stream);
   }
   if (active.user >= 0) {
@@ -47,7 +48,7 @@ Result<void> Execution::State::run_active(const Active& active, StreamHandle str
   if (active.launch < 0) return run_step(*active.step, stream);
   const Launch& launch = launches[static_cast<size_t>(active.launch)];
   const NvtxRange range(ranges.get(), launch.name());
-  const Status status = launch.run(stream);
+  const Status status = launch.run(stream, wrote);
   if (status == Status::Success) return {};
   return device->driver().failure(status, "cuLaunchKernelEx",
                                   fmt::format("{}, stream = {}", launch.name(), static_cast<void*>(stream)));

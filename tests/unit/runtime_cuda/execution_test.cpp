@@ -547,5 +547,25 @@ TEST_F(CudaExecution, FailedLaunchesAreReported) {
   EXPECT_TRUE(fake_.contexts.empty());
 }
 
+// A kernel with several launches has written when one of them was made, even if the next one could not be.
+TEST_F(CudaExecution, WhatARunThatFailedHasWritten) {
+  auto package = make_package(100, 70, 64);
+  package::Kernel& kernel = package.kernels[0];
+  kernel.epilogue.reductions.push_back(
+      {package::ReduceKind::Sum, package::ReduceAxis::Row, false, 1, DType::f32, 0, 0});
+  kernel.entries.push_back({GpuEntry::Kind::Combine, 0, "combine", 128, 0, 16});
+  kernel.entries.push_back({GpuEntry::Kind::Phase, 1, "phase", 128, 0, 1});
+  Execution execution = prepare(package, bind(100, 70, 64)).value();
+  fake_.fail["cuLaunchKernelEx"] = Status::OutOfMemory;
+  for (const size_t made : {size_t{0}, size_t{1}, size_t{2}, size_t{0}}) {
+    SCOPED_TRACE(made);
+    fake_.works_before["cuLaunchKernelEx"] = made;
+    fake_.launches.clear();
+    EXPECT_FALSE(execution.run(nullptr));
+    EXPECT_EQ(fake_.launches.size(), made);
+    EXPECT_EQ(execution.wrote(), made > 0);
+  }
+}
+
 }  // namespace
 }  // namespace codetta::runtime::cuda

@@ -42,7 +42,11 @@ size_t step_parameter_bytes(const std::string& function) {
 Status enter(const char* symbol) {
   state.calls.emplace_back(symbol);
   const auto wanted = state.fail.find(symbol);
-  return wanted == state.fail.end() ? Status::Success : wanted->second;
+  if (wanted == state.fail.end()) return Status::Success;
+  const auto works = state.works_before.find(symbol);
+  if (works == state.works_before.end() || works->second == 0) return wanted->second;
+  --works->second;
+  return Status::Success;
 }
 
 // Calls that may not be made while a stream is captured, unless the thread has relaxed that: they spoil the capture.

@@ -42,6 +42,7 @@ struct FakeDriver {
   int devices = 2;
   int major = 9, minor = 0;
   std::map<std::string, runtime::cuda::Status> fail;  // by symbol: what the call gives instead of working
+  std::map<std::string, size_t> works_before{};       // by symbol: how many calls work before that
   size_t memory_limit = size_t{1} << 30;              // of one allocation
   // Of what a launch passes first that much is kept, of a kernel of steps no more than it takes. A launch that
   // passes less may not be made while this is set.
