@@ -499,8 +499,8 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
 }
 
 Result<std::string> driver::library_text(const std::vector<Program>& programs, const Target& target,
-                                         const BuildOptions& options, ContextState& context) {
-  CODETTA_TRY(LibraryPlan planned, plan_library(programs, target, options, context, false));
+                                         const BuildOptions& options, ContextState& context, Context* tunes) {
+  CODETTA_TRY(LibraryPlan planned, plan_library(programs, target, options, context, false, true, tunes));
   if (options.form == BuildForm::Nvcc) static_cast<void>(emit::host::print_nvcc_kernels(planned.host));
   std::string text;
   const auto add = [&](const std::string& name, const std::string& part) {
@@ -526,7 +526,7 @@ Result<std::string> host_text(const std::vector<Program>& programs, const Target
     }
     return all;
   }
-  return driver::library_text(programs, target, options, *context.shared_state());
+  return driver::library_text(programs, target, options, *context.shared_state(), &context);
 }
 
 }  // namespace codetta

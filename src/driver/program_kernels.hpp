@@ -32,8 +32,9 @@ Result<std::string> python_text(ContextState& context, const package::Package& p
 // PTX, SASS or assembly (Stage::Ptx, Sass, Asm) of every kernel. Errors: E0415, those of compilers.
 Result<std::string> code_listing(ContextState& context, const package::Package& package, Stage stage);
 
-// The C++ host text of a library of these programs and its header; see codetta/build.hpp.
+// The C++ host text of a library of these programs and its header; see codetta/build.hpp. `tunes`: times configurations
+// of kernels of the user's, as build() does; null where options ask for none.
 Result<std::string> library_text(const std::vector<Program>& programs, const Target& target,
-                                 const BuildOptions& options, ContextState& context);
+                                 const BuildOptions& options, ContextState& context, Context* tunes = nullptr);
 
 }  // namespace codetta::driver
