@@ -227,8 +227,9 @@ CODETTA_API Result<VerifyReport> verify(const Program& program, const std::vecto
 // configuration, types, sizes, machine, driver, compiler and build of this library: compile(), build() and explain()
 // take the fastest for the sizes that are hinted at. What is compiled already stays as it is. `max_candidates` is of a
 // call; no configuration to choose from is no error but an empty report with a `note`.
-// Errors: those of shapes(), and of planning (E0231, E03xx); E0403, E0430, E064x (the target does not run here, or the
-// GPU's context is lost), E0703 (options).
+// Errors: those of shapes(), and of planning (E0231, E03xx); E0221 (a number that its type does not hold), E0403,
+// E0430, E064x (the target does not run here, or the GPU's context is lost), E0703 (options); where nothing could be
+// tried, what the first one failed with (E0503, E0507, ...), which takes no kept time away.
 CODETTA_API Result<TuneReport> tune(const Program& program, const std::vector<NamedArgument>& arguments,
                                     const Target& target, const TuneOptions& options = {},
                                     Context& context = Context::process_default());

@@ -124,6 +124,19 @@ Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer,
   return result;
 }
 
+Result<void> check_numbers(const ir::Graph& graph, const std::vector<NamedArgument>& arguments) {
+  for (const ir::GraphInput& input : graph.inputs()) {
+    for (const NamedArgument& argument : arguments) {
+      if (!input.is_scalar || argument.name != input.name || argument.value.tensor() != nullptr) continue;
+      package::Buffer buffer;
+      buffer.name = input.name;
+      buffer.dtype = graph.type(input.node).dtype;
+      CODETTA_CHECK_OK(declared_number(buffer, argument.value));
+    }
+  }
+  return {};
+}
+
 std::vector<ir::BoundArgument> bound_arguments(const std::vector<NamedArgument>& arguments) {
   std::vector<ir::BoundArgument> bound;
   for (const NamedArgument& argument : arguments) {

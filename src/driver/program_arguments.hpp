@@ -16,6 +16,9 @@ namespace codetta::driver {
 // no tensor. Errors: E0221 (a truth value for a number or the reverse, a fraction for an integer, out of range).
 Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer, const ArgumentValue& value);
 
+// The numbers among arguments whose names and forms are checked. Errors: those of declared_number().
+Result<void> check_numbers(const ir::Graph& graph, const std::vector<NamedArgument>& arguments);
+
 // Errors: E0209, names that are neither a parameter nor an output.
 Result<void> check_known(const ir::Graph& graph, const std::vector<NamedArgument>& arguments);
 

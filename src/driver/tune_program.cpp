@@ -12,6 +12,7 @@
 #include "codetta/fill.hpp"
 #include "driver/agreement.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
 #include "driver/sampler.hpp"
 #include "driver/trial.hpp"
@@ -41,8 +42,12 @@ struct ConfigurationTrial {
   std::optional<Execution> execution;  // what is timed
   std::optional<Sampler> sampler;
   std::vector<double> samples;
+  bool blameless = false;  // failed by what is around it
 
+  // Of itself: a time, or that it is none to take.
+  [[nodiscard]] bool tells() const { return result.microseconds > 0 || (!result.failure.empty() && !blameless); }
   void drop() {
+    result.microseconds = 0;
     sampler.reset();
     execution.reset();
   }
@@ -72,6 +77,12 @@ std::string first_of(const Error& error) {
 }
 // The device's context is lost: whatever comes after would fail as well.
 bool ends_all(const Error& error) { return error.code() == static_cast<uint16_t>(diag::Code::device_failed); }
+// Of what a configuration fails by: nothing around it is to blame, such as a full folder, or that nothing may be
+// compiled. A compiler's refusal is its own.
+bool is_its_own(const Error& error) {
+  return error.family() != ErrorFamily::Environment ||
+         error.code() == static_cast<uint16_t>(diag::Code::compile_rejected);
+}
 bool was_cancelled(const Error& error) { return error.code() == static_cast<uint16_t>(diag::Code::compile_cancelled); }
 
 class ProgramTuning {
@@ -110,6 +121,7 @@ class ProgramTuning {
       if (stopped_) break;
       CODETTA_CHECK_OK(tune_call(*call));
     }
+    if (unable_ && told_ == 0) return *unable_;
     report_.complete = !stopped_;
     report_.seconds = since_start();
     return std::move(report_);
@@ -330,13 +342,11 @@ class ProgramTuning {
       CODETTA_TRY(PlacedTensor made, room(result.dtype, result.shape));
       call.unread_results.push_back(std::move(made));
     }
-    TuningRecord record = load_user_record(state_, *kernel.user, target_);
-    // Written after each, on top of what earlier calls measured. What fails now is not to win by its old time.
+    // Written after each. What fails now is not to win by its old time.
     const auto keep = [&](size_t c, const TuneResult& result) {
-      const std::string name = measured_name(kernel.configurations[c], call.name);
-      std::erase_if(record.medians, [&](const auto& known) { return known.first == name; });
-      if (result.failure.empty()) record.medians.emplace_back(name, result.microseconds);
-      save_user_record(state_, *kernel.user, target_, record);
+      keep_user_times(state_, *kernel.user, target_,
+                      {{measured_name(kernel.configurations[c], call.name),
+                        result.failure.empty() ? std::optional(result.microseconds) : std::nullopt}});
     };
     std::vector<ConfigurationTrial> all(std::min(kernel.configurations.size(), options_.max_candidates));
     progress_.best.clear();
@@ -345,32 +355,39 @@ class ProgramTuning {
       result.kernel = kernel.discovery.candidates[c].name;
       result.call = call.name;
       if (!goes_on(result.kernel, 0)) break;
-      const auto tried = try_out(all[c], call, c, copies);
-      if (!tried) {
-        if (ends_all(tried.error())) return tried.error();
-        stopped_ = stopped_ || was_cancelled(tried.error());
-        if (!was_cancelled(tried.error())) result.failure = first_of(tried.error());
-      }
-      if (!result.failure.empty()) {
-        result.microseconds = 0;
-        all[c].drop();
-      }
+      if (const auto tried = try_out(all[c], call, c, copies); !tried) CODETTA_CHECK_OK(lose(all[c], tried.error()));
+      if (!result.failure.empty()) all[c].drop();
       if (result.failure.empty() && !(result.microseconds > 0)) break;  // stopped
       ++progress_.done;
-      keep(c, result);
+      if (all[c].tells()) keep(c, result);
       if (result.microseconds > 0 && !goes_on(result.kernel, result.microseconds)) break;
     }
     CODETTA_CHECK_OK(time_in_turn(all));
     const auto first = static_cast<std::ptrdiff_t>(report_.results.size());
     for (size_t c = 0; c < all.size(); ++c) {
-      if (all[c].result.microseconds > 0) keep(c, all[c].result);
-      if (all[c].result.microseconds > 0 || !all[c].result.failure.empty()) report_.results.push_back(all[c].result);
+      if (all[c].tells()) keep(c, all[c].result);
+      if (all[c].tells()) ++told_;
+      if (all[c].tells() || !all[c].result.failure.empty()) report_.results.push_back(all[c].result);
     }
     std::stable_sort(report_.results.begin() + first, report_.results.end(),
                      [](const TuneResult& a, const TuneResult& b) {
                        if (a.failure.empty() != b.failure.empty()) return a.failure.empty();
                        return a.failure.empty() && a.microseconds < b.microseconds;
                      });
+    return {};
+  }
+
+  // It alone, by what it failed with. Errors: what ends the whole call.
+  Result<void> lose(ConfigurationTrial& one, const Error& error) {
+    if (ends_all(error)) return error;
+    if (was_cancelled(error)) {
+      stopped_ = true;
+      return {};
+    }
+    one.result.failure = first_of(error);
+    one.blameless = !is_its_own(error);
+    if (one.blameless && !unable_) unable_ = error;
+    one.drop();
     return {};
   }
 
@@ -416,8 +433,12 @@ class ProgramTuning {
     });
     if (finalists.size() > 4) finalists.resize(4);
     for (int round = 0; round < 15 && !stopped_ && finalists.size() > 1; ++round) {
-      for (ConfigurationTrial* finalist : finalists) CODETTA_CHECK_OK(finalist->sample(1));
-      goes_on(finalists[0]->result.kernel, finalists[0]->result.microseconds);
+      for (ConfigurationTrial* finalist : finalists) {
+        if (const auto sampled = finalist->sample(1); !sampled) CODETTA_CHECK_OK(lose(*finalist, sampled.error()));
+        if (stopped_) return {};
+      }
+      std::erase_if(finalists, [](const ConfigurationTrial* finalist) { return !finalist->sampler; });
+      if (!finalists.empty()) goes_on(finalists[0]->result.kernel, finalists[0]->result.microseconds);
     }
     return {};
   }
@@ -434,6 +455,8 @@ class ProgramTuning {
   std::vector<PlacedTensor> memory_;  // of operands
   TuneProgress progress_;
   TuneReport report_;
+  size_t told_ = 0;              // configurations that told something of themselves
+  std::optional<Error> unable_;  // the first that failed by something else
   bool stopped_ = false;
   TuneClock::time_point start_ = TuneClock::now();
 };
@@ -449,6 +472,9 @@ Result<TuneReport> tune(const Program& program, const std::vector<NamedArgument>
   CODETTA_TRY(const Target resolved, driver::resolve_target(state, target));
   CODETTA_CHECK_OK(state.check_runs(resolved));
   CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
+  const driver::ProgramState& made = *Program::Access::state(program);
+  if (const auto fit = driver::check_numbers(made.graph, arguments); !fit)
+    return driver::placed(fit.error(), made.function);
   return driver::ProgramTuning(Program::Access::state(program), arguments, resolved, shapes.symbols, options, context)
       .run();
 }

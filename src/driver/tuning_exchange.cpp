@@ -74,8 +74,8 @@ Result<TuningImport> import_tuning(std::string_view text, Context& context) {
       if (other.empty()) other = fmt::format("{}, and this is {}", there, this_machine(state, record.key));
       continue;
     }
-    cache->replace(toolchain::CacheKey::of_text(toolchain::EntryKind::Tuning, record.key),
-                   {"tuning", driver::encode_tuning({record.medians})});
+    driver::amend_tuning(*cache, toolchain::CacheKey::of_text(toolchain::EntryKind::Tuning, record.key),
+                         {record.medians.begin(), record.medians.end()});
     ++result.records;
   }
   if (result.records == 0 && result.passed_over != 0)

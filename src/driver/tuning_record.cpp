@@ -16,6 +16,8 @@ std::optional<toolchain::CacheKey> tuning_key(const FoundState& found) {
                                                                    : "cpu gemm",
                                         found);
   if (!add_tuning_machine(key, *found.context, found.target)) return std::nullopt;
+  if (backend == Backend::cpu) key.add("threads", std::to_string(found.context->pool->size()));
+  if (backend == Backend::cuda) key.add("vendor", found.context->cuda.vendor().identity(found.target));
   return key;
 }
 
@@ -26,7 +28,6 @@ bool add_tuning_machine(toolchain::CacheKey& key, ContextState& context, const T
   if (!runs_on_gpu(target)) {
     key.add("cpu", context.cpu().name);
     key.add("build", build_id());  // kernels of one name differ from build to build
-    key.add("threads", std::to_string(context.pool->size()));
     // Interpreted epilogues cost other times than compiled ones.
     const auto* compiler = context.options.no_compiler ? nullptr : &context.compiler();
     key.add("compiler", compiler != nullptr && *compiler ? (*compiler)->identity : "none");
@@ -45,8 +46,18 @@ bool add_tuning_machine(toolchain::CacheKey& key, ContextState& context, const T
   }
   const auto compiler = context.cuda.compiler().identity();
   key.add("compiler", compiler ? std::to_string(compiler->version) : "none");
-  key.add("vendor", context.cuda.vendor().identity(target));
   return true;
+}
+
+void amend_tuning(toolchain::Cache& cache, const toolchain::CacheKey& key, const TuningChanges& changes) {
+  cache.amend(key, [&](const std::optional<toolchain::CacheEntry>& kept) -> toolchain::CacheEntry {
+    TuningRecord record = kept ? decode_tuning(kept->payload) : TuningRecord{};
+    for (const auto& [name, microseconds] : changes) {
+      std::erase_if(record.medians, [&, &changed = name](const auto& known) { return known.first == changed; });
+      if (microseconds) record.medians.emplace_back(name, *microseconds);
+    }
+    return {"tuning", encode_tuning(record)};
+  });
 }
 
 const double* TuningRecord::find(const std::string& kernel) const {

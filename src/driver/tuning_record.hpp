@@ -3,6 +3,7 @@
 // compiler and build of this library.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,8 @@ struct TuningRecord {
   [[nodiscard]] const double* find(const std::string& kernel) const;
 };
 
-// What times hold for beside what was timed. False: the GPU is not there.
+// What times of any kernel hold for beside what was timed: the machine, its driver, the compiler and this build. False:
+// the GPU is not there.
 bool add_tuning_machine(toolchain::CacheKey& key, ContextState& context, const Target& target);
 
 // Empty when nothing (or nothing readable) was kept.
@@ -24,6 +26,10 @@ TuningRecord load_tuning(const FoundState& found);
 void save_tuning(const FoundState& found, const TuningRecord& record);
 
 // "name<TAB>microseconds" lines; unreadable lines end the parse (the entry's checksum already passed).
+// Replaces times of the same names, or removes them (no time), and leaves others.
+using TuningChanges = std::vector<std::pair<std::string, std::optional<double>>>;
+void amend_tuning(toolchain::Cache& cache, const toolchain::CacheKey& key, const TuningChanges& changes);
+
 std::string encode_tuning(const TuningRecord& record);
 TuningRecord decode_tuning(std::string_view text);
 

@@ -58,10 +58,18 @@ Result<ir::Graph> up_to(const ir::Graph& graph, const std::vector<std::pair<ir::
   return std::move(builder).finish();
 }
 
+// Parameters keep their names, by which errors tell of them.
+std::string name_beside(const ir::Graph& graph, std::string name) {
+  const auto taken = [&](const ir::GraphInput& input) { return input.name == name; };
+  while (std::any_of(graph.inputs().begin(), graph.inputs().end(), taken)) name += '_';
+  return name;
+}
+
 // The call over `inputs`, by the nodes that they stand for.
 struct CallText {
   struct Input {
     ir::NodeId of;
+    std::string name;
     ir::TensorType type;
     bool number = false;
   };
@@ -72,12 +80,12 @@ struct CallText {
   diag::Span span;
 };
 
-Result<ir::Graph> alone(const CallText& call, bool read, const SizeHints& sizes,
+Result<ir::Graph> alone(const CallText& call, const ir::Graph& whole, bool read, const SizeHints& sizes,
                         std::vector<UserCall::Operand>& results) {
   ir::GraphBuilder builder(call.source);
   std::vector<ir::NodeId> inputs, operands;
-  for (size_t i = 0; i < call.inputs.size(); ++i)
-    inputs.push_back(builder.add_input(fmt::format("operand_{}", i), call.inputs[i].type, call.inputs[i].number));
+  for (const CallText::Input& input : call.inputs)
+    inputs.push_back(builder.add_input(input.name, input.type, input.number));
   for (const size_t i : call.operands) operands.push_back(inputs[i]);
   const std::vector<ir::TensorType>& types = call.attr.results;
   const ir::NodeId made = builder.add_unchecked(Op::user_kernel, operands, call.attr, types[0], call.span);
@@ -89,7 +97,7 @@ Result<ir::Graph> alone(const CallText& call, bool read, const SizeHints& sizes,
       const ir::SliceAttr none{.dim = 0, .start = ir::Dim::constant(0), .count = ir::Dim::constant(0)};
       CODETTA_TRY(result, builder.add(Op::slice, std::vector<ir::NodeId>{result}, none));
     }
-    const std::string name = fmt::format("result_{}", r);
+    const std::string name = name_beside(whole, fmt::format("result_{}", r));
     builder.add_output(name, result, types[r].dtype);
     results.push_back({name, types[r].dtype, *shape_of(builder.type(result), sizes)});
   }
@@ -124,19 +132,19 @@ Result<std::vector<UserCall>> user_calls(const plan::Plan& plan, const ir::Graph
       const auto shape = shape_of(type, sizes);
       known = known && shape;
       if (!known) break;
-      UserCall::Operand one{fmt::format("operand_{}", text.inputs.size()), type.dtype, *shape};
+      UserCall::Operand one{name_beside(whole, fmt::format("operand_{}", text.inputs.size())), type.dtype, *shape};
       bool number = false;
       if (const auto* literal = std::get_if<ir::LiteralAttr>(&graph.attr(operand))) {
         one.literal = *literal;
       } else if (outermost && graph.node(operand).op == Op::input) {
         const auto at = std::find_if(graph.inputs().begin(), graph.inputs().end(),
                                      [&](const ir::GraphInput& input) { return input.node == operand; });
-        one.parameter = at->name;
+        one.name = one.parameter = at->name;
         number = at->is_scalar;
       } else if (outermost) {
         computed.emplace_back(operand, one.name);
       }
-      text.inputs.push_back({operand, type, number});
+      text.inputs.push_back({operand, one.name, type, number});
       call.operands.push_back(std::move(one));
     }
     if (!known) continue;
@@ -151,8 +159,8 @@ Result<std::vector<UserCall>> user_calls(const plan::Plan& plan, const ir::Graph
     }
     for (CallText::Input& input : text.inputs) input.type = over_symbols(std::move(input.type), bound, sizes);
     for (ir::TensorType& result : text.attr.results) result = over_symbols(std::move(result), bound, sizes);
-    CODETTA_TRY(call.alone, alone(text, true, sizes, call.results));
-    CODETTA_TRY(call.unread, alone(text, false, sizes, call.unread_results));
+    CODETTA_TRY(call.alone, alone(text, whole, true, sizes, call.results));
+    CODETTA_TRY(call.unread, alone(text, whole, false, sizes, call.unread_results));
     if (!computed.empty()) {
       CODETTA_TRY(call.in_front, up_to(graph, computed));
     }

@@ -69,9 +69,9 @@ TuningRecord load_user_record(ContextState& context, const plan::UserSource& sou
   return entry ? decode_tuning(entry->payload) : TuningRecord{};
 }
 
-void save_user_record(ContextState& context, const plan::UserSource& source, const Target& target,
-                      const TuningRecord& record) {
-  if (const auto key = key_of(context, source, target)) context.cache->replace(*key, {"tuning", encode_tuning(record)});
+void keep_user_times(ContextState& context, const plan::UserSource& source, const Target& target,
+                     const TuningChanges& changes) {
+  if (const auto key = key_of(context, source, target)) amend_tuning(*context.cache, *key, changes);
 }
 
 UserTuning load_user_tuning(ContextState& context, const std::vector<plan::UserSource>& sources, const Target& target) {

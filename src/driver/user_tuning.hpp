@@ -25,8 +25,9 @@ std::string measured_name(const plan::UserConfiguration& configuration, const st
 
 // Empty where nothing was kept, or the target is a GPU that is not there.
 TuningRecord load_user_record(ContextState& context, const plan::UserSource& source, const Target& target);
-void save_user_record(ContextState& context, const plan::UserSource& source, const Target& target,
-                      const TuningRecord& record);
+// Other times of the source, of other sizes and by other processes, stay.
+void keep_user_times(ContextState& context, const plan::UserSource& source, const Target& target,
+                     const TuningChanges& changes);
 // Those of sources that have several configurations, and of which something is kept.
 UserTuning load_user_tuning(ContextState& context, const std::vector<plan::UserSource>& sources, const Target& target);
 // What a package's key says of it.

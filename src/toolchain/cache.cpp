@@ -186,6 +186,12 @@ std::optional<CacheEntry> Cache::State::read(const std::string& name, EntryKind 
 void Cache::store(const CacheKey& key, const CacheEntry& entry) { publish(key, entry, base::Publish::KeepExisting); }
 void Cache::replace(const CacheKey& key, const CacheEntry& entry) { publish(key, entry, base::Publish::Replace); }
 
+void Cache::amend(const CacheKey& key, const std::function<CacheEntry(const std::optional<CacheEntry>&)>& change) {
+  if (!enabled() || state_->options.read_only) return;
+  const KeyLock lock(state_->root, entry_name(key), *state_->calls);
+  replace(key, change(state_->find(key)));
+}
+
 void Cache::publish(const CacheKey& key, const CacheEntry& entry, base::Publish how) {
   State& state = *state_;
   if (!enabled() || state.options.read_only) return;

@@ -84,6 +84,9 @@ class Cache {
   void store(const CacheKey& key, const CacheEntry& entry);
   // Removes the entry, if any, and stores this one: for tuning records, the only ones whose content may change.
   void replace(const CacheKey& key, const CacheEntry& entry);
+  // Replaces an entry by what `change` makes of it, of nothing where there is none or a damaged one; one at a time,
+  // over all processes (advisory lock with timeout).
+  void amend(const CacheKey& key, const std::function<CacheEntry(const std::optional<CacheEntry>&)>& change);
   // Single flight, in this process and across processes (advisory lock with timeout): lookup, else make and store.
   // `make` runs at most once at a time per key; its own result is used whatever the publication outcome.
   Result<CacheEntry> get_or_make(const CacheKey& key, const std::function<Result<CacheEntry>()>& make,

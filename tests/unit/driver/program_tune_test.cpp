@@ -143,9 +143,9 @@ TEST_F(ProgramTune, WhatIsKeptIsWhatTheReportSays) {
 TEST_F(ProgramTune, WhatFailsNowDoesNotWinByAnOldTime) {
   Context tuning = context("tuning");
   const Program tuned = program();
-  driver::save_user_record(
+  driver::keep_user_times(
       *tuning.shared_state(), source_of(tuned), Target::host(),
-      {{{"WAY=2 of " + call_of_32, 1e-3}, {"WAY=1 of other(f32[1]) -> f32[1]", 7.0}, {"WAY=0 of " + call_of_32, 2.0}}});
+      {{"WAY=2 of " + call_of_32, 1e-3}, {"WAY=1 of other(f32[1]) -> f32[1]", 7.0}, {"WAY=0 of " + call_of_32, 2.0}});
   EXPECT_EQ(picked(tuned, 32, tuning), "user_scaled_WAY_2");
   TuneOptions options;
   options.max_candidates = 3;
@@ -155,6 +155,61 @@ TEST_F(ProgramTune, WhatFailsNowDoesNotWinByAnOldTime) {
   EXPECT_EQ(record.find("WAY=2 of " + call_of_32), nullptr);
   EXPECT_NE(record.find("WAY=1 of " + call_of_32), nullptr);
   EXPECT_NE(record.find("WAY=1 of other(f32[1]) -> f32[1]"), nullptr) << "other calls keep their times";
+}
+
+// A place where nothing may be compiled says nothing about configurations.
+TEST_F(ProgramTune, WhatCanNotBeTriedKeepsItsTime) {
+  Context tuning = context("tuning");
+  const Program tuned = program();
+  driver::keep_user_times(*tuning.shared_state(), source_of(tuned), Target::host(),
+                          {{"WAY=0 of " + call_of_32, 2e6}, {"WAY=1 of " + call_of_32, 1e6}});
+  ContextOptions options;
+  options.cache_dir = folder_.path() + "/tuning";
+  options.threads = 1;
+  options.no_jit = true;
+  Context closed = Context::make(options).value();
+  const auto refused = tune(tuned, arguments(32), Target::host(), {.max_candidates = 2}, closed);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), 503) << refused.error().render();
+  const auto kept = [&] { return driver::load_user_record(*tuning.shared_state(), source_of(tuned), Target::host()); };
+  EXPECT_EQ(kept().medians.size(), 2U);
+  // What was compiled before is tried.
+  ASSERT_TRUE(tune(tuned, arguments(32), Target::host(), {.max_candidates = 1}, tuning));
+  const auto part = tune(tuned, arguments(32), Target::host(), {.max_candidates = 2}, closed);
+  ASSERT_TRUE(part) << part.error().render();
+  ASSERT_EQ(part->results.size(), 2U);
+  EXPECT_EQ(part->results[0].failure, "");
+  EXPECT_EQ(part->results[1].failure.find("E0503: "), 0U) << part->results[1].failure;
+  ASSERT_EQ(kept().medians.size(), 2U);
+  EXPECT_EQ(*kept().find("WAY=1 of " + call_of_32), 1e6);
+  EXPECT_LT(*kept().find("WAY=0 of " + call_of_32), 2e6);
+}
+
+// After all have run, while the best are timed again.
+TEST_F(ProgramTune, OneThatFailsLateLosesAlone) {
+  Context tuning = context("tuning");
+  const std::string flag = folder_.path() + "/fails";
+  const Program made = program(
+      "#include <unistd.h>\n#pragma codetta config(WAY = 0) config(WAY = 1)\n"
+      "int scaled(Tensor<const float, 2> x, float factor, Tensor<float, 2> y) {\n"
+      "  if (WAY == 1 && access(\"" +
+      flag +
+      "\", F_OK) == 0) return 5;\n  for (int64_t r = 0; r < x.size(0); ++r)\n"
+      "    for (int64_t c = 0; c < 24; ++c) y(r, c) = x(r, c) * factor;\n  return 0;\n}\n");
+  TuneOptions options;
+  options.progress = [&](const TuneProgress& progress) {
+    EXPECT_TRUE(progress.done < progress.total || base::write_file_atomically(flag, ""));
+    return true;
+  };
+  const auto report = tune(made, arguments(32), Target::host(), options, tuning);
+  ASSERT_TRUE(report) << report.error().render();
+  ASSERT_EQ(report->results.size(), 2U);
+  EXPECT_EQ(report->results[0].failure, "");
+  EXPECT_EQ(report->results[1].kernel, "user_scaled_WAY_1");
+  EXPECT_EQ(report->results[1].failure.find("E0617: "), 0U) << report->results[1].failure;
+  const auto record = driver::load_user_record(*tuning.shared_state(), source_of(made), Target::host());
+  ASSERT_EQ(record.medians.size(), 1U);
+  EXPECT_EQ(record.medians[0].first, "WAY=0 of " + call_of_32);
 }
 
 TEST_F(ProgramTune, WhatWasMeasuredIsKeptWhenItIsStopped) {
@@ -208,6 +263,27 @@ TEST_F(ProgramTune, OperandsAreThoseOfTheProgram) {
   EXPECT_EQ(report->results[0].failure, "");
   EXPECT_EQ(report->results[1].failure,
             "its results are not those of user_picks_A_1: result 0, [0] is 6, there 3; 8 of 8 elements differ");
+}
+
+// Errors tell of a parameter by its name, and what it is called beside others does not matter.
+TEST_F(ProgramTune, ParametersKeepTheirNames) {
+  Context tuning = context("tuning");
+  const std::string text =
+      "def f(operand_0: f32[\"n\"], result_0: f32):\n"
+      "    y = user_kernel(\"own\", operand_0 + 1.0, operand_0, result_0, out=\"f32[n]\")\n    return y\n";
+  const std::string kernel =
+      "#pragma codetta config(A = 1) config(A = 2)\n"
+      "int own(Tensor<const float, 1> z, Tensor<const float, 1> x, float by, Tensor<float, 1> y) {\n"
+      "  for (int64_t i = 0; i < x.size(0); ++i) y(i) = z(i) == x(i) + 1 ? by : -1;\n  return A == 2 ? 3 : 0;\n}\n";
+  const Program made = Program::parse(text, "p.py").value().with_kernels({{"own", kernel}}).value();
+  const Tensor x = Tensor::make(f32, {7}).value();
+  fill_random(x.view(), 1);
+  const auto report = tune(made, {{"operand_0", x.view()}, {"result_0", 2.0}}, Target::host(), {}, tuning);
+  ASSERT_TRUE(report) << report.error().render();
+  EXPECT_EQ(report->note, "");
+  ASSERT_EQ(report->results.size(), 2U);
+  EXPECT_EQ(report->results[0].failure, "");
+  EXPECT_EQ(report->results[1].failure.find("E0617: "), 0U) << report->results[1].failure;
 }
 
 TEST_F(ProgramTune, LoopsAreTunedOverRandomData) {
@@ -351,6 +427,14 @@ TEST_F(ProgramTune, Refused) {
   EXPECT_EQ(refused({.trial_seconds = -1}, all, Target::host()), 703);
   EXPECT_EQ(refused({}, {all[0], all[1]}, Target::host()), 208);
   EXPECT_EQ(refused({}, all, *Target::parse("metal:apple9")), 403);
+  const auto no_float = tune(program(), {all[0], all[1], {"factor", true}}, Target::host(), {}, tuning);
+  ASSERT_FALSE(no_float);
+  EXPECT_EQ(no_float.error().code(), 221);
+  EXPECT_EQ(no_float.error().diagnostics()[0].reason, "a truth value is no number");
+  EXPECT_EQ(no_float.error().diagnostics()[0].where.line, 1U);
+  EXPECT_EQ(no_float.error().diagnostics()[0].where.column, 40U);
+  const Tensor integers = Tensor::make(i32, {16, 24}).value();
+  EXPECT_EQ(refused({}, {{"x", integers.view()}, all[1], all[2]}, Target::host()), 221);
   const auto other =
       tune(program("#pragma codetta block(32)\n" + std::string(source)), all, Target::host(), {}, tuning);
   ASSERT_FALSE(other);

@@ -3,7 +3,10 @@
 // up here, and which configuration ran is what it computed.
 #include "driver/user_tuning.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <thread>
 
 #include "base/files.hpp"
 #include "codetta/build.hpp"
@@ -60,8 +63,8 @@ class UserTuningTest : public ::testing::Test {
     EXPECT_TRUE(made) << made.error().render();
     return made ? way(*made, n) : -1;
   }
-  void keep(const Program& program, const std::vector<std::pair<std::string, double>>& times) {
-    driver::save_user_record(*context_.shared_state(), source_of(program), Target::host(), {times});
+  void keep(const Program& program, const driver::TuningChanges& times) {
+    driver::keep_user_times(*context_.shared_state(), source_of(program), Target::host(), times);
   }
 };
 
@@ -126,6 +129,43 @@ TEST_F(UserTuningTest, ExplainedAndExchanged) {
   EXPECT_EQ(taken->records, 1);
   EXPECT_NE(explained(other, false).find(expected), std::string::npos) << explained(other, false);
   EXPECT_EQ(way(tuned, 8, other), 2);
+
+  // Times that the file does not have stay.
+  Context third = context("third");
+  driver::keep_user_times(
+      *third.shared_state(), source_of(tuned), Target::host(),
+      {{"WAY=1 of marked(f32[9, 24], f32) -> f32[9, 24]", 3.0}, {"WAY=2, HALF=1 of " + call_of_8, 7.0}});
+  ASSERT_TRUE(import_tuning(*file, third));
+  EXPECT_NE(explained(third, false).find(expected), std::string::npos) << explained(third, false);
+  EXPECT_EQ(way(tuned, 9, third), 1);
+}
+
+TEST_F(UserTuningTest, SeveralMayKeepTimesAtOnce) {
+  const Program tuned = program();
+  constexpr int each = 20;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Context own = context("cache");
+      for (int i = 0; i < each; ++i)
+        driver::keep_user_times(*own.shared_state(), source_of(tuned), Target::host(),
+                                {{fmt::format("{} {}", t, i), 1.0}});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto record = driver::load_user_record(*context_.shared_state(), source_of(tuned), Target::host());
+  EXPECT_EQ(record.medians.size(), size_t{4 * each});
+}
+
+// A kernel of the user's runs by one thread, whatever the pool has.
+TEST_F(UserTuningTest, TimesHoldForAnyNumberOfThreads) {
+  const Program tuned = program();
+  keep(tuned, {{"WAY=1 of " + call_of_8, 4.0}});
+  ContextOptions options;
+  options.cache_dir = folder_.path() + "/cache";
+  options.threads = 3;
+  Context three = Context::make(options).value();
+  EXPECT_EQ(way(tuned, 8, three), 1);
 }
 
 TEST_F(UserTuningTest, LibrariesTakeIt) {
@@ -149,6 +189,31 @@ TEST_F(UserTuningTest, LibrariesTakeIt) {
   EXPECT_NE(kernel(first), "none");
   EXPECT_NE(kernel(first), kernel(then));
   EXPECT_NE(then.find("// ---- " + kernel(then) + " ----"), std::string::npos) << "as in process";
+}
+
+// The text is that of the library: what is measured for one is taken by the other.
+TEST_F(UserTuningTest, TextsAreTunedAsLibrariesAre) {
+  const Program tuned = program(std::string("#pragma codetta config(WAY = 0) config(WAY = 1)\n") +
+                                "int marked(Tensor<const float, 2> x, float by, Tensor<float, 2> y) {\n"
+                                "  for (int64_t r = 0; r < x.size(0); ++r)\n"
+                                "    for (int64_t c = 0; c < x.size(1); ++c) y(r, c) = x(r, c) * by;\n"
+                                "  return WAY == 0 ? 5 : 0;\n}\n");
+  BuildOptions options;
+  options.name = "marked";
+  options.size_hints = {{"n", 8}};
+  const auto kernel = [&] {
+    const auto text = host_text({tuned}, Target::host(), options, context_);
+    EXPECT_TRUE(text) << text.error().render();
+    const size_t at = text ? text->find("codetta_marked_") : std::string::npos;
+    return at == std::string::npos ? "none" : text->substr(at, 23);
+  };
+  const std::string first = kernel();
+  options.tune_seconds = 60;
+  const std::string then = kernel();
+  EXPECT_NE(then, "none");
+  EXPECT_NE(then, first) << "which fails";
+  options.tune_seconds = 0;
+  EXPECT_EQ(kernel(), then) << "its time is kept";
 }
 
 // A kernel that hands its result over is told by what the program calls, not by what runs inside of it.

@@ -67,8 +67,8 @@ TEST_F(CudaUserTuning, WhatIsKeptDecidesTheLaunch) {
   EXPECT_EQ(launched(c), (Launched{2, 3, 80}));
   const Target resolved = {Backend::cuda, {}, "sm_90a"};
   const std::string call = " of scale(f32[6, 10], f32) -> f32[6, 10]";
-  driver::save_user_record(*c.shared_state(), Program::Access::state(program())->user_sources.front(), resolved,
-                           {{{"ROWS=2" + call, 3.0}, {"ROWS=6" + call, 1.0}, {"ROWS=3" + call, 2.0}}});
+  driver::keep_user_times(*c.shared_state(), Program::Access::state(program())->user_sources.front(), resolved,
+                          {{"ROWS=2" + call, 3.0}, {"ROWS=6" + call, 1.0}, {"ROWS=3" + call, 2.0}});
   EXPECT_EQ(launched(c), (Launched{6, 1, 240}));
   EXPECT_EQ(launched(c), (Launched{6, 1, 240})) << "from the cache";
   EXPECT_EQ(launched(c, 12), (Launched{2, 6, 80})) << "other sizes";
