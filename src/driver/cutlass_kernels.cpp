@@ -138,13 +138,12 @@ class Finder {
     config.persistent = tried.options.schedule != EvtSchedule::TmaWarpSpecialized && arch_ != Arch::Sm80;
     config.pingpong = tried.options.schedule == EvtSchedule::TmaWarpSpecializedPingpong;
     config.pair = pair;
-    // As kernel.cpp divides a tile of Sm80 among warps.
-    const int warp_m = m >= 128 ? 64 : 32, warp_n = n >= 128 ? 64 : std::min(n, 32);
+    const auto [warp_m, warp_n] = emit::evt::warp_shape_sm80(tried.tile, problem_.evt.a);
     config.warps = std::max(m / warp_m * (n / warp_n), 1);
     const int parts = pair ? 2 : 1;
     const int64_t stage = int64_t{k} * (m / parts * types::byte_size(shape.a) + n / parts * types::byte_size(shape.b));
-    const int64_t capacity = emit::evt::shared_capacity(arch_);
-    config.stages = arch_ == Arch::Sm80 ? static_cast<int>(std::clamp<int64_t>(capacity / stage, 2, 4))
+    const int64_t capacity = emit::evt::shared_capacity(options_.target.arch);
+    config.stages = arch_ == Arch::Sm80 ? static_cast<int>(std::min<int64_t>(capacity / stage, 4))
                                         : static_cast<int>((capacity - tried.tree.shared_bytes - 1024) / stage);
     config.piece_rows = tried.tree.shape.tile_m;
     config.piece_cols = tried.tree.shape.tile_n;

@@ -306,6 +306,12 @@ Result<void> apply(const EvtOptions& options, emit::evt::Problem& problem) {
   problem.emit_cd = options.emit_cd;
   problem.name = options.name;
   problem.prefix = options.prefix;
+  problem.shared_capacity = emit::evt::shared_capacity(options.target.arch);
+  if (!problem.shape.empty() && problem.shape.back().as_constant() == 0) {
+    return diag::error(diag::Code::family_size, "CUTLASS's kernels are not chosen by a problem without columns")
+        .reason("N is 0, and rows of no elements do not say how far apart rows lie")
+        .help("give sizes that it will run with: what is emitted for these takes N = 0, too");
+  }
   return emit::evt::check_tile(problem);
 }
 
@@ -350,6 +356,7 @@ Result<emit::evt::KernelText> emit_whole(EvtProblem& problem, const EvtOptions& 
                                  name,
                                  {shape.a_batch_stride, shape.a_row_stride, shape.a_k_stride},
                                  {shape.b_batch_stride, shape.b_k_stride, shape.b_col_stride},
+                                 problem.gemm.facts.k,
                                  problem.gemm.strict,
                                  problem.gemm.math,
                                  options.target.arch});

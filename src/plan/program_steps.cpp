@@ -95,7 +95,13 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
     }
     const auto children = ir::children(graph.attr(node));
     if (!children.empty() && !cpu && !kernels) {
-      why = "a value in device memory decides what runs next, and Metal's host text does not read any";
+      const NodeId decides = graph.operands(node).empty() ? node : graph.operands(node)[0];
+      const auto& inputs = graph.inputs();
+      const bool given = op == Op::cond && std::any_of(inputs.begin(), inputs.end(), [&](const ir::GraphInput& input) {
+                           return input.is_scalar && input.node == decides;
+                         });
+      why = given ? "Metal's host text has no branches, also where a number of the caller's decides"
+                  : "a value in device memory decides what runs next, and Metal's host text does not read any";
       help = "let the caller decide or repeat, with a program for each part, or choose a cpu, cuda or hip target";
     }
     if (!children.empty() && depth == package::max_step_depth)

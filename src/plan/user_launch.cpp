@@ -270,10 +270,10 @@ class Launch {
       if (symbols_.find(name.text) != symbols_.end() ||
           std::find(names_.begin(), names_.end(), name.text) != names_.end())
         return wrong(name.span, fmt::format("{} is a parameter or a size of the kernel, too", name.text), "rename one");
-      if (is_reserved(name.text) || name.text == user_.name)
-        return wrong(name.span,
-                     name.text == user_.name ? fmt::format("{} is the kernel's name", name.text)
-                                             : fmt::format("{} is a word of C++ or reserved for compilers", name.text),
+      const std::string hidden =
+          name.text == user_.name ? fmt::format("{} is the kernel's name", name.text) : not_a_macro(name.text);
+      if (!hidden.empty())
+        return wrong(name.span, hidden,
                      "meta-parameters are macros of the source: name them as macros are, such as ROWS");
       if (std::any_of(values.begin(), values.end(), [&](const auto& v) { return v.first == name.text; }))
         return wrong(name.span, fmt::format("{} has two values", name.text), help);

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "ir/kernel_names.hpp"
+
 namespace codetta::plan {
 
 using diag::Span;
@@ -251,7 +253,7 @@ Result<void> Pragmas::parenthesized(const std::vector<Token>& all, size_t& at, s
   return {};
 }
 
-bool is_reserved(std::string_view name) {
+std::string not_a_macro(std::string_view name) {
   constexpr std::string_view taken =
       " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
       "char8_t class co_await co_return co_yield codetta compl concept const const_cast consteval constexpr "
@@ -262,7 +264,10 @@ bool is_reserved(std::string_view name) {
       "try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq ";
   const bool of_compiler = name.find("__") != std::string_view::npos ||
                            (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
-  return of_compiler || taken.find(" " + std::string(name) + " ") != std::string_view::npos;
+  if (of_compiler || taken.find(" " + std::string(name) + " ") != std::string_view::npos)
+    return fmt::format("{} is a word of C++ or reserved for compilers", name);
+  const std::string_view declared = ir::taken_in_kernels(name);
+  return declared.empty() ? "" : fmt::format("{} cannot name a meta-parameter: {}", name, declared);
 }
 
 }  // namespace codetta::plan

@@ -59,8 +59,9 @@ class Pragmas {
   std::string lines_;  // the same with comments that end with their line, for `//` may divide there
 };
 
-// What no macro may be called: words of C++, CUDA C++ and HIP, without which no source can be read, and the operator of
-// conditions.
-bool is_reserved(std::string_view name);
+// Why a meta-parameter, which is a macro of the source, cannot have this name: words of C++, CUDA C++ and HIP, without
+// which no source can be read, the operator of conditions, and what is declared in front of every source. "" where it
+// can.
+std::string not_a_macro(std::string_view name);
 
 }  // namespace codetta::plan

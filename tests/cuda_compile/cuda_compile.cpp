@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "device/embedded.hpp"
+#include "early.hpp"
 #include "toolchain/nvrtc.hpp"
 #include "unit.hpp"
 
@@ -84,28 +84,6 @@ std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
 Result<void> check_fit(const Unit& unit, std::vector<toolchain::PtxasRemarks> remarks) {
   for (toolchain::PtxasRemarks& kernel : remarks) kernel.stack_bytes = unit.calls ? 0 : kernel.stack_bytes;
   return toolchain::check_remarks(remarks, unit.label);
-}
-
-// What the entries of a kernel that may begin early do too soon; empty if nothing. They wait in several branches where
-// warps have tasks of their own: what is looked at is the text up to the first of an entry.
-std::string too_soon(std::string_view ptx) {
-  constexpr std::string_view wait = "griddepcontrol.wait";
-  // Global memory, or any: prefetches, parameters and shared memory are not among them.
-  constexpr std::array<std::string_view, 10> touches{
-      "ld.global", "st.global", "ld.volatile.global", "ld.acquire",      "\tatom.", "\tred.",
-      "\tld.u",    "\tst.u",    "shared.global",      "::cluster.global"};
-  for (size_t at = ptx.find(".entry"); at != std::string_view::npos; at = ptx.find(".entry", at + 1)) {
-    const std::string_view entry = ptx.substr(at, ptx.find("\n}", at) - at);
-    const std::string_view name = entry.substr(7, entry.find('(') - 7);
-    const size_t waits = entry.find(wait);
-    if (waits == std::string_view::npos) return fmt::format("{} does not wait for the kernel in front of it\n", name);
-    for (const std::string_view touch : touches) {
-      if (const size_t found = entry.find(touch); found < waits)
-        return fmt::format("{} touches memory before it waits for the kernel in front of it: {}\n", name,
-                           entry.substr(found, entry.find(';', found) - found));
-    }
-  }
-  return {};
 }
 
 bool begins_early(const Unit& unit) {

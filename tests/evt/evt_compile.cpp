@@ -3,10 +3,11 @@
 // and the collective around them, all cases of an architecture in one translation unit; --kernels compiles whole
 // kernels.
 //   evt_compile [--cutlass DIR] [--nvcc FILE] [--kernels NAME,NAME|all] [--only NAME] [--target sm_90a] [--keep DIR]
-//   evt_compile --host g++ --cuda INCLUDE_DIR [--cutlass DIR] ...
+//   evt_compile --host g++ --cuda INCLUDE_DIR [--cutlass DIR] [--tiles all] ...
 // The second form asks the host's compiler, which takes types, arguments, static assertions and the host's functions,
-// with the headers of CUDA's runtime and no toolkit. Exit status 77 where there is no compiler, no CUTLASS or no
-// header.
+// with the headers of CUDA's runtime and no toolkit; with --tiles all, or a word of a problem, instead every tile that
+// is taken for Sm80. Exit status 77 where there is no compiler, no CUTLASS or no header.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -25,7 +26,7 @@ namespace codetta::evt_tests {
 namespace {
 
 struct Options {
-  std::string cutlass, nvcc, host, cuda, kernels, only, target, keep;
+  std::string cutlass, nvcc, host, cuda, kernels, only, target, keep, tiles;
 };
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -156,6 +157,47 @@ bool compiles(const Options& options, const toolchain::CutlassHeaders& headers, 
   return good;
 }
 
+// The kernels' types with every tile that is taken, of each kind of product: all of A's and B's tiles is copied, each
+// element once, and what a block needs of shared memory is there.
+int check_tiles(const Options& options, const toolchain::CutlassHeaders& headers) {
+  int failed = 0;
+  for (const std::string problem : {"A=f16", "A=f16 b_columns", "A=f32 tf32", "A=f32 tf32 b_columns", "A=f64",
+                                    "A=f64 b_columns", "A=i8 b_columns", "A=u8 b_columns"}) {
+    if (options.tiles != "all" && problem.find(options.tiles) == std::string::npos) continue;
+    const Case c{"tile", problem, "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+    std::ostringstream source;
+    source << preamble("sm_80");
+    int count = 0;
+    for (int m = 64; m <= 256; m += 64) {
+      for (int n = 16; n <= 256; n += 16) {
+        for (int k = 16; k <= 128; k *= 2) {
+          EvtOptions asked = options_of(c, "cutlass:sm_80");
+          asked.tile = {m, n, k};
+          const auto kernel = emit_cutlass(problem_of(c).arguments, asked, "kernel");
+          if (!kernel) continue;
+          const std::string last = "::GemmKernel;\n";
+          const size_t begin = kernel->source.find("using ThreadblockShape"), end = kernel->source.find(last, begin);
+          if (begin == std::string::npos || end == std::string::npos) return 1;
+          source << "namespace tile_" << m << "_" << n << "_" << k << " {\nusing cute::_0;\nusing cute::_1;\n"
+                 << kernel->source.substr(begin, end + last.size() - begin)
+                 << "template <class Map> constexpr int copied = Map::Iterations::kCount * GemmKernel::kThreadCount * "
+                    "Map::kElementsPerAccess;\n"
+                 << "static_assert(copied<typename GemmKernel::Mma::IteratorA::ThreadMap> == " << m * k << ");\n"
+                 << "static_assert(copied<typename GemmKernel::Mma::IteratorB::ThreadMap> == " << n * k << ");\n"
+                 << "static_assert(sizeof(typename GemmKernel::SharedStorage) <= 163 * 1024);\n}\n";
+          ++count;
+        }
+      }
+    }
+    if (count == 0) return std::printf("FAILED %s: no tile is taken\n", problem.c_str()), 1;
+    std::string label = "tiles_" + std::to_string(count) + "_" + problem;
+    std::replace_if(
+        label.begin(), label.end(), [](char l) { return l == ' ' || l == '='; }, '_');
+    failed += compiles(options, headers, label, source.str(), {}) ? 0 : 1;
+  }
+  return failed == 0 ? 0 : 1;
+}
+
 bool named(const std::string& list, std::string_view name) {
   return list == "all" || ("," + list + ",").find("," + std::string(name) + ",") != std::string::npos;
 }
@@ -174,6 +216,7 @@ int run(Options options) {
     std::printf("SKIPPED: there is no cuda_runtime.h in %s\n", options.cuda.c_str());
     return 77;
   }
+  if (!options.host.empty() && !options.tiles.empty()) return check_tiles(options, *headers);
   if (nvcc) options.nvcc = *nvcc;
   int failed = 0;
   for (const std::string target : {"sm_80", "sm_90a", "sm_100a"}) {
@@ -216,10 +259,10 @@ int run(Options options) {
 
 int main(int argc, char** argv) {
   codetta::evt_tests::Options options;
-  const std::map<std::string, std::string*> known{{"--cutlass", &options.cutlass}, {"--nvcc", &options.nvcc},
-                                                  {"--host", &options.host},       {"--cuda", &options.cuda},
-                                                  {"--kernels", &options.kernels}, {"--only", &options.only},
-                                                  {"--target", &options.target},   {"--keep", &options.keep}};
+  const std::map<std::string, std::string*> known{
+      {"--cutlass", &options.cutlass}, {"--nvcc", &options.nvcc},       {"--host", &options.host},
+      {"--cuda", &options.cuda},       {"--kernels", &options.kernels}, {"--only", &options.only},
+      {"--target", &options.target},   {"--keep", &options.keep},       {"--tiles", &options.tiles}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto option = known.find(argv[i]);
     if (option == known.end()) return std::printf("unknown option %s\n", argv[i]), 2;

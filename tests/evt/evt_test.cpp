@@ -308,6 +308,36 @@ TEST(EvtRefusals, OfTilesSchedulesAndTypes) {
   EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 128, 128}), "406 try 128x128x64");
   EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 160, 32}), "406 try 128x128x32");
   EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 64, 64}), "");
+  // Of 3, 6 or 9 warps, which leave rows out of a copy or do not compile.
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 192, 32}), "406 try 128x128x32");
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {192, 128, 32}), "406 try 128x128x32");
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 96, 64}), "406 try 128x64x64");
+  // 16 columns of 32 rows are too few copies for four warps.
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {256, 16, 32}), "406 try 256x16x64");
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {256, 16, 64}), "");
+  const Case rows{"rows", "A=f32 tf32", "D=f32[M,N]", plain.text};
+  EvtOptions of_rows = options_of(rows, "cutlass:sm_80");
+  of_rows.tile = {64, 16, 16};
+  EXPECT_EQ(headline(of_rows, rows), "CUTLASS has no Sm80 epilogue for tile 64x16x16 with schedule multistage");
+  of_rows.tile = {64, 32, 16};
+  EXPECT_EQ(headline(of_rows, rows), "");
+  // Three stages of A and B, in what the device has.
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {256, 256, 64}), "419 use a smaller tile than 256x256x64");
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 256, 64}), "");
+  EXPECT_EQ(refused("cutlass:sm_87", EvtSchedule::Auto, {128, 256, 64}), "");
+  for (const char* smaller : {"cutlass:sm_86", "cutlass:sm_89"}) {
+    EXPECT_EQ(refused(smaller, EvtSchedule::Auto, {128, 256, 64}), "419 use a smaller tile than 128x256x64");
+    EXPECT_EQ(refused(smaller, EvtSchedule::Auto, {128, 256, 32}), "");
+  }
+  const auto stages = [&](const char* target) {
+    EvtOptions asked = options_of(plain, target);
+    asked.tile = {128, 128, 64};
+    const std::string text = emit_cutlass(problem_of(plain).arguments, asked, "kernel")->source;
+    const std::string before = "GemmIdentityThreadblockSwizzle<8>, ";
+    return text.substr(text.find(before) + before.size(), 1);
+  };
+  EXPECT_EQ(stages("cutlass:sm_80"), "4");
+  EXPECT_EQ(stages("cutlass:sm_86"), "3");
   EXPECT_EQ(refused("cutlass:sm_90a", EvtSchedule::Auto, {256, 128, 64}), "");
   const Case doubles{"doubles", "A=f64", "D=f64[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
   EXPECT_EQ(headline(options_of(doubles, "cutlass:sm_90a"), doubles),
@@ -321,7 +351,7 @@ TEST(EvtRefusals, OfTilesSchedulesAndTypes) {
   --> doubles.py:1:7
 1 | def f(accum):
   |       ^^^^^
-note: Sm90 multiplies two of f16, bf16 or f32 (as tf32), and 8-bit floats in f32, two of i8 or u8 in i32
+note: Sm90 multiplies two of f16, two of bf16 or two of f32 (as tf32), and 8-bit floats in f32, two of i8 or two of u8, also one of each, in i32
 help: convert A and B, use cutlass:sm_80, whose kernels multiply f64, or a cpu or cuda target
 )");
   EXPECT_NE(tree("cutlass:sm_100a").find("E0405"), std::string::npos);
@@ -339,8 +369,115 @@ help: convert A and B, use cutlass:sm_80, whose kernels multiply f64, or a cpu o
   EXPECT_NE(source->source.find("GemmShape<128, 128, 16>"), std::string::npos);
   EXPECT_NE(source->source.find("double, cutlass::layout::RowMajor, cutlass::ComplexTransform::kNone, 1,"),
             std::string::npos);
+  of_doubles.tile = {256, 256, 16};  // two stages, which CUTLASS multiplies f64 with on no architecture
+  const Case columns{"doubles", "A=f64 b_columns", doubles.arguments, doubles.text};
+  EXPECT_EQ(headline(of_doubles, columns), "the tile consumes too much shared memory");
+  of_doubles.tile = {256, 128, 16};  // B in rows of 128: eight pieces of a copy for sixteen warps
+  EXPECT_EQ(headline(of_doubles, doubles), "CUTLASS has no Sm80 epilogue for tile 256x128x16 with schedule multistage");
   const Case singles{"singles", "A=f32", "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
   EXPECT_EQ(headline(options_of(singles, "cutlass:sm_90a"), singles), "CUTLASS multiplies f32 on tensor cores as tf32");
+}
+
+TEST(EvtRefusals, OfTypesSayWhatHasToChange) {
+  const auto said = [](const char* problem, const char* target, std::optional<DType> accumulator) {
+    const Case c{"product", problem, "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+    GemmArguments arguments = problem_of(c).arguments;
+    arguments.accumulator = accumulator;
+    const auto text = emit_cutlass(arguments, options_of(c, target), "kernel");
+    if (text) return std::string();
+    const Diagnostic& first = text.error().diagnostics()[0];
+    return std::to_string(text.error().code()) + " " + first.reason + "; " + first.help;
+  };
+  const std::string sm80 =
+      "405 Sm80 multiplies two of f16, two of bf16 or two of f32 (as tf32) in f32, two of i8 or two of u8 in i32, and "
+      "f64 in f64; ";
+  for (const char* target : {"cutlass:sm_80", "cutlass:sm_90a"})
+    EXPECT_TRUE(said("", target, DType::f64)
+                    .ends_with("; accumulate in f32 (--accumulator f32), or use a cpu or cuda "
+                               "target"))
+        << said("", target, DType::f64);
+  EXPECT_EQ(said("A=i8 B=u8 b_columns", "cutlass:sm_80", {}), sm80 + "convert A and B, or use a cpu or cuda target");
+  EXPECT_EQ(said("A=i8 B=u8 b_columns", "cutlass:sm_90a", {}), "");
+  EXPECT_EQ(said("A=f16 B=bf16", "cutlass:sm_80", {}), sm80 + "convert A and B, or use a cpu or cuda target");
+}
+
+// Sm80's instructions for bytes saturate: where that could be seen is refused, when a kernel is emitted and in calls.
+TEST(EvtRefusals, OfSumsThatSaturate) {
+  const auto source = [](const std::string& problem, const char* target) {
+    const Case c{"sums", problem, "D=i32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+    const auto text = emit_cutlass(problem_of(c).arguments, options_of(c, target), "sums");
+    return text ? text->source : text.error().render();
+  };
+  const std::string usual = source("A=i8 b_columns", "cutlass:sm_80");
+  EXPECT_NE(usual.find("cutlass::arch::OpMultiplyAddSaturate, 1>"), std::string::npos);
+  EXPECT_NE(usual.find("if (sizes[2] > 131071) return failed(-12, "), std::string::npos);
+  EXPECT_EQ(source("A=f16", "cutlass:sm_80").find("Saturate"), std::string::npos);
+  EXPECT_EQ(source("A=i8 b_columns", "cutlass:sm_90a").find("saturate"), std::string::npos);
+  EXPECT_TRUE(source("A=i8 b_columns K=131056", "cutlass:sm_80").starts_with("// sums"));
+  EXPECT_EQ(source("A=i8 b_columns K=131072", "cutlass:sm_80"),
+            "error[E0406]: CUTLASS sums up to 131071 products of i8\n"
+            "note: K is 131072, and Sm80's instructions for bytes saturate where a sum leaves i32, which wraps\n"
+            "help: use a cuda target, or cutlass:sm_90a, whose kernels wrap\n");
+  EXPECT_TRUE(source("A=u8 b_columns K=33024", "cutlass:sm_80").starts_with("// sums"));
+  EXPECT_NE(source("A=u8 b_columns K=33040", "cutlass:sm_80").find("up to 33025 products of u8"), std::string::npos);
+}
+
+TEST(EvtCandidates, OfSm80HaveTheStagesOfTheirSource) {
+  ContextOptions without;
+  without.cache_enabled = false;
+  Context context = Context::make(without).value();
+  for (const char* target : {"cutlass:sm_80", "cutlass:sm_86", "cutlass:sm_89"}) {
+    for (const char* problem : {"", "A=f64", "A=f32 tf32", "A=i8 b_columns"}) {
+      const Case c{"candidates", problem, "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+      const GemmArguments arguments = problem_of(c).arguments;
+      const auto found = find_cutlass_kernels(arguments, options_of(c, target), context);
+      ASSERT_TRUE(found) << found.error().render();
+      EXPECT_GE(found->kernels.size(), 4U) << target << " " << problem;
+      for (const CutlassKernel& kernel : found->kernels) {
+        const auto& config = kernel.metadata.config;
+        const auto stages =
+            std::find_if(config.begin(), config.end(), [](const auto& entry) { return entry.first == "stages"; });
+        ASSERT_NE(stages, config.end());
+        const auto text = emit_cutlass(arguments, kernel.options, "kernel");
+        ASSERT_TRUE(text) << text.error().render();
+        EXPECT_NE(text->source.find("GemmIdentityThreadblockSwizzle<8>, " + std::to_string(stages->second) + ", "),
+                  std::string::npos)
+            << kernel.metadata.name;
+      }
+    }
+  }
+}
+
+// Asynchronous copies of Sm80 have 4 bytes at least.
+TEST(EvtRefusals, OfRowsThatAreNotCopied) {
+  const auto said = [](const char* problem) {
+    const Case c{"rows", problem, "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+    const auto text = emit_cutlass(problem_of(c).arguments, options_of(c, "cutlass:sm_80"), "kernel");
+    return text ? std::string() : text.error().render();
+  };
+  EXPECT_EQ(said("K=129"),
+            "error[E0407]: A cannot be copied by cp.async\n"
+            "note: its rows lie 129 elements of 2 bytes apart and its items 0: not multiples of 4 bytes\n"
+            "help: pad its rows to a multiple of 4 bytes, or use a cuda target\n");
+  EXPECT_NE(said("A=i8 b_columns K=130").find("not multiples of 4 bytes"), std::string::npos);
+  EXPECT_EQ(said("K=130"), "");
+  EXPECT_EQ(said("A=f32 tf32 K=129"), "");
+  EXPECT_EQ(said("A=f64 K=129 N=385"), "");
+}
+
+TEST(EvtRefusals, OfNoColumns) {
+  for (const char* target : {"cutlass:sm_80", "cutlass:sm_90a"}) {
+    for (const char* problem : {"N=0", "M=0 N=0"}) {
+      const Case c{"empty", problem, "D=f16[M,N]", "def f(accum):\n    D = relu(accum)\n    return D\n"};
+      const auto text = emit_cutlass(problem_of(c).arguments, options_of(c, target), "kernel");
+      ASSERT_FALSE(text);
+      EXPECT_EQ(text.error().code(), 406);
+      EXPECT_EQ(text.error().diagnostics()[0].reason,
+                "N is 0, and rows of no elements do not say how far apart rows lie");
+    }
+    const Case rows{"empty", "M=0", "D=f16[M,N]", "def f(accum):\n    D = relu(accum)\n    return D\n"};
+    EXPECT_TRUE(emit_cutlass(problem_of(rows).arguments, options_of(rows, target), "kernel"));
+  }
 }
 
 int update() {

@@ -59,6 +59,7 @@ struct Problem {
   std::string name = "EVTD";
   std::string prefix = "Evt";
   std::map<std::string, int64_t> hints{};  // likely values of symbols
+  int64_t shared_capacity = 0;             // of the target
 };
 
 // What the collective builders will decide, computed as they do.
@@ -98,7 +99,18 @@ Result<void> check_types(const Problem& problem);
 
 std::string cpp_type(DType dtype);  // "cutlass::half_t"
 EpilogueShape shape_of(const Problem& problem, std::optional<DType> c, DType d, bool c_is_m_major, bool d_is_m_major);
-int64_t shared_capacity(Arch arch);
+int64_t shared_capacity(std::string_view arch);  // of a block, opted in: "sm_86"
+
+// Kernels of Sm80. A stage is a step's A and B in shared memory; the main loop has 3 or 4 of them.
+inline constexpr int least_stages_sm80 = 3;
+int64_t stage_bytes_sm80(const Problem& problem);
+int stages_sm80(const Problem& problem);
+std::array<int, 2> warp_shape_sm80(const std::array<int, 3>& tile, std::optional<DType> a);
+// Whether a block's threads copy all of A's and B's tiles, each element once. k_major: rows of A, columns of B lie
+// along K. Errors: E0406.
+Result<void> check_copies_sm80(const Problem& problem, bool a_k_major, bool b_k_major);
+// The most products of these types whose sum can not leave i32, where instructions saturate. Nothing: they do not.
+std::optional<int64_t> longest_sum(const Problem& problem);
 
 // A Dim as an expression of C++ over its symbols: non-negative values, so that / and % are those of C.
 std::string cpp_text(const Dim& dim);
@@ -108,6 +120,7 @@ struct KernelProblem {
   Problem problem;
   std::string name;                                 // of what is public, and of the kernel
   std::array<int64_t, 3> a_strides{}, b_strides{};  // [batch, M, K], [batch, K, N]
+  int64_t k = 0;
   bool strict = false;
   MathMode math = MathMode::Strict;
   std::string target;  // "sm_90a"

@@ -29,6 +29,8 @@ class KernelWriter {
     CODETTA_TRY(a_, factor("A", *problem_.a, kernel_.a_strides[1], kernel_.a_strides[2], kernel_.a_strides[0]));
     CODETTA_TRY(b_, factor("B", *problem_.b, kernel_.b_strides[2], kernel_.b_strides[1], kernel_.b_strides[0]));
     CODETTA_CHECK_OK(check_majors());
+    if (is_sm80()) CODETTA_CHECK_OK(check_copies_sm80(problem_, a_.k_major, b_.k_major));
+    CODETTA_CHECK_OK(check_sum());
     number_arguments();
     const Spelling spelling{[this](size_t i, const std::string& type) {
                               return fmt::format("static_cast<{}*>(tensors[{}])", type, tensor_of(i));
@@ -86,11 +88,13 @@ class KernelWriter {
                                      Dim::constant(batch)};
     result.alignment = access_elements(strides, types::bits(dtype), {}, assumed);
     if (dtype == DType::f64) result.alignment = 1;  // as CUTLASS's copies of f64 go
-    if (!is_sm80() && result.alignment * types::bits(dtype) < 128) {
-      return diag::error(diag::Code::family_layout, fmt::format("{} cannot be moved by TMA", name))
-          .reason(fmt::format("its rows lie {} elements of {} bytes apart and its items {}: not multiples of 16 bytes",
-                              result.k_major ? outer : k, types::bits(dtype) / 8, batch))
-          .help("pad its rows to a multiple of 16 bytes, or use a cuda target");
+    const int least = is_sm80() ? 4 : 16;
+    if (result.alignment * types::bits(dtype) < 8 * least) {
+      return diag::error(diag::Code::family_layout,
+                         fmt::format("{} cannot be {}", name, is_sm80() ? "copied by cp.async" : "moved by TMA"))
+          .reason(fmt::format("its rows lie {} elements of {} bytes apart and its items {}: not multiples of {} bytes",
+                              result.k_major ? outer : k, types::bits(dtype) / 8, batch, least))
+          .help(fmt::format("pad its rows to a multiple of {} bytes, or use a cuda target", least));
     }
     return result;
   }
@@ -103,6 +107,16 @@ class KernelWriter {
                        fmt::format("{} must lie along K for {}", a_.k_major ? "B" : "A", dtype_name(*problem_.a)))
         .reason("matrix instructions of types other than 16-bit ones read both factors along K")
         .help(a_.k_major ? "pass B as a transposed view of [N, K] (--transpose-b)" : "pass A as [M, K] row by row");
+  }
+
+  Result<void> check_sum() const {
+    const std::optional<int64_t> longest = longest_sum(problem_);
+    if (!longest || kernel_.k <= *longest) return {};
+    return diag::error(diag::Code::family_size,
+                       fmt::format("CUTLASS sums up to {} products of {}", *longest, dtype_name(*problem_.a)))
+        .reason(fmt::format("K is {}, and Sm80's instructions for bytes saturate where a sum leaves i32, which wraps",
+                            kernel_.k))
+        .help("use a cuda target, or cutlass:sm_90a, whose kernels wrap");
   }
 
   // tensors: A, B, then operands in their order; an operand that is read and written has its place once.
@@ -274,8 +288,7 @@ class KernelWriter {
 
   void print_sm80_shapes() {
     const auto [m, n, k] = problem_.tile;
-    // Accumulators of f64 take two registers each: a warp has half as many.
-    const int warp_m = m >= 128 && *problem_.a != DType::f64 ? 64 : 32, warp_n = n >= 128 ? 64 : std::min(n, 32);
+    const auto [warp_m, warp_n] = warp_shape_sm80(problem_.tile, problem_.a);
     out_.line("using ThreadblockShape = cutlass::gemm::GemmShape<", m, ", ", n, ", ", k, ">;");
     out_.line("using WarpShape = cutlass::gemm::GemmShape<", warp_m, ", ", warp_n, ", ", k, ">;");
     out_.blank();
@@ -287,9 +300,8 @@ class KernelWriter {
                               : a == DType::f32     ? "16, 8, 8"
                               : types::bits(a) == 8 ? "16, 8, 32"
                                                     : "16, 8, 16";
-    const auto [m, n, k] = problem_.tile;
-    const int64_t stage = int64_t{k} * (m + n) * types::byte_size(a);
-    const int64_t stages = std::clamp<int64_t>(shared_capacity(problem_.arch) / stage, 2, 4);
+    // CUTLASS has saturating instructions alone for bytes; check_sum() keeps sums from where that shows.
+    const char* operation = longest_sum(problem_) ? "OpMultiplyAddSaturate" : "OpMultiplyAdd";
     const std::string element_d = tree.element_d, accumulator = cpp_type(problem_.accumulator);
     out_.line("using GemmKernel = typename cutlass::gemm::kernel::DefaultGemmWithVisitor<");
     out_.line("  ", a_.element, ", ", a_.layout, ", cutlass::ComplexTransform::kNone, ", a_.alignment, ",");
@@ -298,8 +310,8 @@ class KernelWriter {
               accumulator, ",");
     out_.line("  cutlass::arch::OpClassTensorOp, cutlass::arch::Sm80, ThreadblockShape, WarpShape,");
     out_.line("  cutlass::gemm::GemmShape<", instruction, ">, ", problem_.name, ",");
-    out_.line("  cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8>, ", stages,
-              ", cutlass::arch::OpMultiplyAdd, 1>::GemmKernel;");
+    out_.line("  cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8>, ", stages_sm80(problem_),
+              ", cutlass::arch::", operation, ", 1>::GemmKernel;");
     { const auto body = out_.block_with("};", "struct ", kernel_.name, "_kernel : GemmKernel"); }
     out_.line("using Gemm = cutlass::gemm::device::GemmUniversalAdapter<", kernel_.name, "_kernel>;");
     out_.blank();
@@ -443,6 +455,9 @@ class KernelWriter {
     out_.line("}");
     out_.line("if (sizes[2] == 0) return failed(-5, \"k is 0: CUTLASS's main loop needs at least one step\");");
     if (fills && is_sm80()) out_.line("fill_reductions(sizes, tensors, strides, stream);");
+    if (const auto longest = longest_sum(problem_))
+      out_.line("if (sizes[2] > ", *longest, ") return failed(-12, \"k is %lld: sums of more than ", *longest,
+                " products saturate\", (long long)sizes[2]);");
     out_.line("typename Gemm::Arguments const arguments = arguments_of(sizes, tensors, strides, numbers);");
     out_.line("int64_t const needed = int64_t(Gemm::get_workspace_size(arguments));");
     out_.line(

@@ -137,7 +137,15 @@ class Printer {
       list += fmt::format("{}{} {}", list.empty() ? "" : ", ", name, bytes);
     }
     tree_.shared_bytes = total;
-    if (is_sm80()) return {};
+    if (is_sm80()) {
+      const int64_t stage = stage_bytes_sm80(problem_), needed = least_stages_sm80 * stage;
+      if (needed <= problem_.shared_capacity) return {};
+      return diag::error(diag::Code::epilogue_large, "the tile consumes too much shared memory")
+          .reason(fmt::format("{} bytes are needed for three stages of A and B, {} each, the fewest that the main loop "
+                              "takes, and {} are available",
+                              needed, stage, problem_.shared_capacity))
+          .help(fmt::format("use a smaller tile than {}x{}x{}", problem_.tile[0], problem_.tile[1], problem_.tile[2]));
+    }
     // Two stages of the mainloop are the least that a collective takes; without factors they count as 16-bit ones.
     const int64_t a = problem_.a ? types::byte_size(*problem_.a) : 2,
                   b = problem_.b ? types::byte_size(*problem_.b) : 2;
@@ -145,7 +153,7 @@ class Printer {
     const int64_t stage =
         problem_.tile[2] *
         (rows * a + problem_.tile[1] * b / (problem_.schedule == EvtSchedule::TmaWarpSpecialized2Sm ? 2 : 1));
-    const int64_t needed = total + 2 * stage + 1024, available = shared_capacity(problem_.arch);
+    const int64_t needed = total + 2 * stage + 1024, available = problem_.shared_capacity;
     if (needed <= available) return {};
     return diag::error(diag::Code::epilogue_large, "the epilogue consumes too much shared memory")
         .reason(

@@ -2,6 +2,8 @@
 // What CUTLASS's collective builders decide for an epilogue: steps, buffers, shared memory. Read in the builders of
 // CUTLASS 4.2 (epilogue/collective/builders/sm90_builder.inl, sm100_builder.inl) and held against them by tests/evt.
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -57,7 +59,88 @@ Result<Arch> arch_of(const Target& target) {
                         : "use Codetta's own kernels: cuda:" + target.arch);
 }
 
-int64_t shared_capacity(Arch arch) { return arch == Arch::Sm80 ? 163 * 1024 : 227 * 1024; }  // a block's, opted in
+int64_t shared_capacity(std::string_view arch) {
+  const int number = std::atoi(std::string(arch.substr(std::min(arch.find('_') + 1, arch.size()))).c_str());
+  const int kib = number == 86 || number == 89 ? 99 : number < 90 ? 163 : 227;
+  return int64_t{kib} * 1024;
+}
+
+int64_t stage_bytes_sm80(const Problem& problem) {
+  const auto [m, n, k] = problem.tile;
+  const int64_t bytes = problem.a ? types::byte_size(*problem.a) : 2;  // without factors as 16-bit ones
+  return int64_t{k} * (m + n) * bytes;
+}
+int stages_sm80(const Problem& problem) {
+  return static_cast<int>(std::min<int64_t>(problem.shared_capacity / stage_bytes_sm80(problem), 4));
+}
+// Accumulators of f64 take two registers each: a warp has half as many.
+std::array<int, 2> warp_shape_sm80(const std::array<int, 3>& tile, std::optional<DType> a) {
+  return {tile[0] >= 128 && a != DType::f64 ? 64 : 32, tile[1] >= 128 ? 64 : std::min(tile[1], 32)};
+}
+
+namespace {
+// As CUTLASS deals a tile of `extent` rows (columns of B) and `depth` steps of K out to warps: PitchLinearWarpRaked-
+// ThreadMap, and of f64 that does not lie along K PitchLinearWarpStripedThreadMap. Their own static assertions let pass
+// what leaves a rest of the tile out.
+bool copies_all(int bits, bool k_major, int extent, int depth, int warps) {
+  const bool doubles = bits == 64;
+  const int access = doubles ? 1 : 128 / bits;
+  const int along = (k_major ? depth : extent) / access, across = k_major ? extent : depth;
+  const int lanes = doubles ? 16 : k_major ? along : std::min(along, 8);
+  if (lanes == 0 || 32 % lanes != 0 || along % lanes != 0 || across % (32 / lanes) != 0) return false;
+  const int pieces_along = along / lanes, pieces_across = across / (32 / lanes);
+  int warps_across = std::min(pieces_across, warps), warps_along = warps / warps_across;
+  if (doubles && !k_major && warps > pieces_across) {
+    warps_across = warps / pieces_across;
+    warps_along = pieces_along / warps_across;
+  }
+  return warps_along > 0 && warps_across * warps_along == warps && pieces_across % warps_across == 0 &&
+         pieces_along % warps_along == 0;
+}
+bool copies_all(const Problem& problem, const std::array<int, 3>& tile, bool a_k_major, bool b_k_major, bool& of_a) {
+  const auto [warp_m, warp_n] = warp_shape_sm80(tile, problem.a);
+  const int warps = tile[0] / warp_m * (tile[1] / warp_n), bits = types::bits(*problem.a);
+  of_a = !copies_all(bits, a_k_major, tile[0], tile[2], warps);
+  return !of_a && copies_all(bits, b_k_major, tile[1], tile[2], warps);
+}
+}  // namespace
+
+Result<void> check_copies_sm80(const Problem& problem, bool a_k_major, bool b_k_major) {
+  bool of_a = false, other = false;
+  if (problem.a == DType::f32 && !b_k_major && problem.tile[1] == 16)
+    return wrong_tile(problem, "a warp reads at least 32 columns of a B of f32 that lies along N",
+                      fmt::format("try {}x32x{}", problem.tile[0], problem.tile[2]));
+  const auto [m, n, k] = problem.tile;
+  if (copies_all(problem, problem.tile, a_k_major, b_k_major, of_a)) return {};
+  const auto [warp_m, warp_n] = warp_shape_sm80(problem.tile, problem.a);
+  const int warps = m / warp_m * (n / warp_n);
+  const bool k_major = of_a ? a_k_major : b_k_major;
+  std::array<int, 3> next{128, 128, problem.tile[2]};
+  for (const std::array<int, 3>& tile :
+       {std::array{m, n, 2 * k}, {m, 2 * n, k}, {m / 2, n, k}, {m / 2, 2 * n, k}, {m / 2, n / 2, k}}) {
+    Problem tried = problem;
+    tried.tile = tile;
+    if (!check_tile(tried) || !copies_all(problem, tile, a_k_major, b_k_major, other)) continue;
+    if (stage_bytes_sm80(tried) * least_stages_sm80 > problem.shared_capacity) continue;
+    next = tile;
+    break;
+  }
+  return wrong_tile(
+      problem,
+      fmt::format("{} warps cannot divide the copy of {}'s {} x {} elements, which lie along {}, in equal "
+                  "parts",
+                  warps, of_a ? "A" : "B", of_a ? m : n, k,
+                  k_major ? "K"
+                  : of_a  ? "M"
+                          : "N"),
+      fmt::format("try {}x{}x{}", next[0], next[1], next[2]));
+}
+
+std::optional<int64_t> longest_sum(const Problem& problem) {
+  if (problem.arch != Arch::Sm80 || !problem.a || problem.accumulator != DType::i32) return std::nullopt;
+  const int64_t largest = *problem.a == DType::u8 ? 255 * 255 : 128 * 128;
+  return std::numeric_limits<int32_t>::max() / largest;
+}
 
 Result<void> check_tile(Problem& problem) {
   const size_t arch = static_cast<size_t>(problem.arch);
@@ -114,11 +197,13 @@ Result<void> check_tile(Problem& problem) {
                                    : fmt::format("rows of A and B in shared memory have 64 or 128 bytes: K is {} or {}",
                                                  least, most_depth),
                         fmt::format("try {}x{}x{}", m, n, depth < most_depth ? least : most_depth));
-    // As kernel.cpp divides a tile among warps.
-    const int warp_n = n >= 128 ? 64 : std::min(n, 32);
-    if (n % warp_n != 0)
-      return wrong_tile(problem, fmt::format("a warp takes {} columns, and they must divide the tile", warp_n),
-                        fmt::format("try {}x{}x{}", m, n / warp_n * warp_n, depth));
+    // Of other numbers of warps CUTLASS's copies and stores leave a rest out, or do not compile.
+    const auto is_power = [](int size) { return (size & (size - 1)) == 0; };
+    if (!is_power(m) || !is_power(n)) {
+      const auto below = [](int size) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(size))); };
+      return wrong_tile(problem, "M and N must be powers of two, so that warps divide the tile in equal parts",
+                        fmt::format("try {}x{}x{}", below(m), below(n), depth));
+    }
   }
   if (problem.arch == Arch::Sm100) {
     const bool two = problem.schedule == EvtSchedule::TmaWarpSpecialized2Sm;
@@ -134,22 +219,28 @@ Result<void> check_tile(Problem& problem) {
   return {};
 }
 
+namespace {
 // Which products the tensor cores of an architecture have, as CUTLASS multiplies them.
-Result<void> check_types(const Problem& problem) {
+bool multiplies(const Problem& problem) {
   const bool sm80 = problem.arch == Arch::Sm80;
   const DType acc = problem.accumulator;
   const std::optional<DType> a = problem.a, b = problem.b;
-  bool good = acc != DType::f64 || sm80;
-  if (a && b) {
-    const bool eight_bit_integers =
-        types::is_integer(*a) && types::is_integer(*b) && types::bits(*a) == 8 && types::bits(*b) == 8;
-    const bool fp8 = types::is_fp8(*a) && types::is_fp8(*b) && !sm80;
-    const bool same = a == b && (a == DType::f16 || a == DType::bf16 || a == DType::f32);
-    const bool doubles = a == DType::f64 && b == DType::f64 && acc == DType::f64 && sm80;
-    good = ((same || fp8) && acc == DType::f32) || (eight_bit_integers && acc == DType::i32 && (!sm80 || a == b)) ||
-           doubles;
-  }
-  if (good) return {};
+  if (!a || !b) return acc != DType::f64 || sm80;
+  const bool eight_bit_integers =
+      types::is_integer(*a) && types::is_integer(*b) && types::bits(*a) == 8 && types::bits(*b) == 8;
+  const bool fp8 = types::is_fp8(*a) && types::is_fp8(*b) && !sm80;
+  const bool same = a == b && (a == DType::f16 || a == DType::bf16 || a == DType::f32);
+  const bool doubles = a == DType::f64 && b == DType::f64 && acc == DType::f64 && sm80;
+  return ((same || fp8) && acc == DType::f32) || (eight_bit_integers && acc == DType::i32 && (!sm80 || a == b)) ||
+         doubles;
+}
+}  // namespace
+
+Result<void> check_types(const Problem& problem) {
+  if (multiplies(problem)) return {};
+  const bool sm80 = problem.arch == Arch::Sm80;
+  const DType acc = problem.accumulator;
+  const std::optional<DType> a = problem.a, b = problem.b;
   const std::string what =
       a && b ? fmt::format("{} times {} accumulated in {}", dtype_name(*a), dtype_name(*b), dtype_name(acc))
              : fmt::format("an accumulator of {}", dtype_name(acc));
@@ -158,12 +249,30 @@ Result<void> check_types(const Problem& problem) {
   for (const ir::NodeId product : ir::matmuls(graph)) {
     if (graph.span(product).known()) error.at(graph.source(), graph.span(product));
   }
+  // The accumulator that these factors have.
+  const auto usual = [&]() -> std::optional<DType> {
+    if (!a || !b) return std::nullopt;
+    for (const DType accumulator : {DType::f32, DType::i32, DType::f64}) {
+      Problem other = problem;
+      other.accumulator = accumulator;
+      if (multiplies(other)) return accumulator;
+    }
+    return std::nullopt;
+  }();
+  std::string help = "convert A and B, or use a cpu or cuda target";
+  if (usual) {
+    help = fmt::format("accumulate in {} (--accumulator {}), or use a cpu or cuda target", dtype_name(*usual),
+                       dtype_name(*usual));
+  } else if (acc == DType::f64 && !sm80 && (!a || (a == DType::f64 && b == DType::f64))) {
+    help = fmt::format("{}, use cutlass:sm_80, whose kernels multiply f64, or a cpu or cuda target",
+                       a ? "convert A and B" : "accumulate in f32");
+  }
   return error
-      .reason(fmt::format("{} multiplies two of f16, bf16 or f32 (as tf32){} in f32, two of i8 or u8 in i32{}",
-                          name_of(problem.arch), sm80 ? "" : ", and 8-bit floats", sm80 ? ", and f64 in f64" : ""))
-      .help(acc == DType::f64 && !sm80
-                ? "convert A and B, use cutlass:sm_80, whose kernels multiply f64, or a cpu or cuda target"
-                : "convert A and B, or use a cpu or cuda target");
+      .reason(fmt::format("{} multiplies two of f16, two of bf16 or two of f32 (as tf32){} in f32, two of i8 or two of "
+                          "u8{} in i32{}",
+                          name_of(problem.arch), sm80 ? "" : ", and 8-bit floats", sm80 ? "" : ", also one of each,",
+                          sm80 ? ", and f64 in f64" : ""))
+      .help(help);
 }
 
 EpilogueShape shape_of(const Problem& problem, std::optional<DType> c, DType d, bool c_is_m_major, bool d_is_m_major) {

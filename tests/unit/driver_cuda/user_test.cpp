@@ -264,6 +264,9 @@ TEST_F(CudaUser, NamesOfMetaParameters) {
   for (const char* name : {"float", "defined", "codetta", "__shared__", "_T", "a__b", "xor_eq", "alignas"})
     expect_refused("#pragma codetta config(" + std::string(name) + " = 2)" + tail,
                    std::string(name) + " is a word of C++ or reserved for compilers");
+  for (const char* name : {"Tensor", "Hook", "int64_t", "bfloat16", "threadIdx", "std", "CODETTA_ROWS"})
+    expect_refused("#pragma codetta config(" + std::string(name) + " = 2)" + tail,
+                   std::string(name) + " cannot name a meta-parameter: ");
   expect_refused("#pragma codetta config(scale = 2)" + tail, "scale is the kernel's name");
   // Macros end where the source does: names of Codetta's check stand behind it.
   Context c = context();

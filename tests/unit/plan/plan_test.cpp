@@ -219,6 +219,18 @@ TEST(PlanProgram, RefusesWhatNothingCarriesOut) {
 note: writes at computed indices are host work, and the tensors lie on the device
 help: compute it outside of the program and pass the result, or choose another target
 )");
+  const auto branch = [](const std::string& p) {
+    const auto both = test::bind_program_text(
+        "def twice(x):\n    y = x * 2.0\n    return y\ndef same(x):\n    y = x\n    return y\ndef f(p: " + p +
+        ", x: f32[8, 8]):\n    y = cond(p, twice, same, x)\n    return y\n");
+    EXPECT_TRUE(both) << both.error().render();
+    const auto made = plan::plan_program(*both, {Backend::metal, CpuIsa::generic, "apple9"}, {}, {});
+    EXPECT_FALSE(made);
+    return made ? std::string() : made.error().diagnostics()[0].reason;
+  };
+  EXPECT_EQ(branch("bool"), "Metal's host text has no branches, also where a number of the caller's decides");
+  EXPECT_EQ(branch("bool[1]"),
+            "a value in device memory decides what runs next, and Metal's host text does not read any");
 }
 
 // Found by the fuzz target of the builders: kernels multiplied the sizes, whatever a symbol or a 0 beside them makes of

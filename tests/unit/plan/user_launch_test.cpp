@@ -74,6 +74,8 @@ TEST(UserLaunch, SourcesForACpuHaveConfigurationsAlone) {
   refused("#pragma codetta config(A = 1)\n#pragma codetta cooperative\n", "scale.cc:2:17");
   refused("#pragma codetta config(A = B)\n", "B is no");
   refused("#pragma codetta config(int = 1)\n", "int");
+  refused("#pragma codetta config(Tensor = 4)\n",
+          "Tensor cannot name a meta-parameter: it is a type that is declared in front of every kernel's source");
   std::string many;
   for (int i = 0; i < 257; ++i) many += "#pragma codetta config(A = " + std::to_string(i) + ")\n";
   refused(many, "there are more than 256 configurations");
