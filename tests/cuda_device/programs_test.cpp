@@ -139,9 +139,13 @@ TEST_F(DevicePrograms, DecoderBlock) {
 // Whose rows the warps that multiply them finish, of whole tiles and of pieces in every dim.
 TEST_F(DevicePrograms, RowsFinishedWhereTheyAreMultiplied) {
   const std::string text =
-      "def f(s: bf16[\"b\", \"m\", \"k\"], v: bf16[\"b\", \"k\", \"n\"]):\n"
-      "    y = cast(softmax(s * 0.5), bf16) @ v\n    return y\n";
-  const Sizes large{{"b", 64}, {"m", 2048}, {"k", 2048}, {"n", 128}};
+      "def f(s: bf16[\"b\", \"m\", \"k\"], t: f32[\"b\", \"m\", 1], d: f32[\"b\", \"m\", 1], v: bf16[\"b\", \"k\", "
+      "\"n\"]):\n"
+      "    y = cast(exp(s * 0.0884 - t) / d, bf16) @ v\n    return y\n";
+  const Sizes large{{"b", 128}, {"m", 2048}, {"k", 2048}, {"n", 128}};
+  const auto kernels = explain(*Program::parse(text, "program.py"), {Backend::cuda, {}, "sm_90a"}, large);
+  ASSERT_TRUE(kernels) << kernels.error().render();
+  EXPECT_NE(kernels->find("picked   cuda_sm90_192x128"), std::string::npos) << *kernels;
   expect_same(text, {{"b", 3}, {"m", 256}, {"k", 512}, {"n", 128}}, 1e-2, large);
   expect_same(text, {{"b", 2}, {"m", 77}, {"k", 520}, {"n", 96}}, 1e-2, large);
   expect_same(text, {{"b", 1}, {"m", 1}, {"k", 8}, {"n", 8}}, 1e-2, large);
