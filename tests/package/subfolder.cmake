@@ -1,16 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds the consumers with the sources of Codetta as a subfolder. That compiles the library again: to the end where a compiler
-# cache is there (release builds, whose objects do not hold the folder of the build) or in the full suites; otherwise up to the
-# consumer's own object file and the plan of the link. All consumers are built in one folder after each other: the cache
-# knows a file that is compiled by its path, so that it answers from the second one on.
+# Builds the consumers with the sources of Codetta as a subfolder. What the build under test has compiled by the very same
+# command is taken from there (same_object.py); the full suites compile all of it. Without Python or Ninja it ends with the
+# consumer's own object file and the plan of the link.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
+set(to_the_end ${FULL})
+set(take_objects OFF)
+if(NOT FULL AND PYTHON AND GENERATOR STREQUAL "Ninja")
+  set(take_objects ON)
+  set(to_the_end ON)
+  set(table ${WORK}/objects.json)
+  run(${PYTHON} -B ${CMAKE_CURRENT_LIST_DIR}/same_object.py list ${BUILD} ${table})
+  message(STATUS "the build under test: ${run_output}")
+endif()
 foreach(consumer IN LISTS consumers)
   cmake_path(GET consumer FILENAME name)
   set(build ${WORK}/subfolder)
   file(REMOVE_RECURSE ${build})
-  run(${CMAKE_COMMAND} -S ${SOURCE}/${consumer} -B ${build} ${configure_arguments} -DCODETTA_SOURCE=${SOURCE}
-      -DCODETTA_WERROR=${WERROR} -DCODETTA_UNITY=${UNITY})
-  if(FULL OR (LAUNCHER AND BUILD_TYPE STREQUAL "Release"))
+  set(launcher ${LAUNCHER})
+  if(take_objects)
+    set(launcher ${PYTHON} -B ${CMAKE_CURRENT_LIST_DIR}/same_object.py take ${table} ${build}/codetta ${LAUNCHER} --)
+    string(REPLACE ";" "\\;" launcher "${launcher}")
+  endif()
+  run(${CMAKE_COMMAND} -S ${SOURCE}/${consumer} -B ${build} ${configure_arguments} "-DCMAKE_CXX_COMPILER_LAUNCHER=${launcher}"
+      -DCODETTA_SOURCE=${SOURCE} -DCODETTA_WERROR=${WERROR} -DCODETTA_UNITY=${UNITY})
+  if(to_the_end)
     run(${CMAKE_COMMAND} --build ${build} --target ${name})
     run(${build}/${name})
     message(STATUS "${name}: ${run_output}")
@@ -19,6 +32,17 @@ foreach(consumer IN LISTS consumers)
     run(${CMAKE_COMMAND} --build ${build} --target ${name} -- -n)
     if(NOT run_output MATCHES "libcodetta")
       message(FATAL_ERROR "building ${name} does not build libcodetta:\n${run_output}")
+    endif()
+  endif()
+  if(take_objects)
+    file(STRINGS ${build}/codetta/same_objects taken REGEX "^taken ")
+    file(STRINGS ${build}/codetta/same_objects compiled REGEX "^compiled ")
+    list(TRANSFORM compiled REPLACE "^compiled " "")
+    list(LENGTH taken count)
+    list(JOIN compiled ", " compiled)
+    message(STATUS "${name}: ${count} objects are those of the build under test, compiled: ${compiled}")
+    if(NOT compiled MATCHES "/${name}.cpp.o")
+      message(FATAL_ERROR "${name}.cpp was not compiled")
     endif()
   endif()
 endforeach()
