@@ -484,16 +484,18 @@ inline bool plan_workspace(const Kernel& kernel, bool needs_zero, Plan& plan, Re
     if (!in_memory) continue;
     const Reduction& reduction = kernel.reductions[i];
     const i64 element = reduction.element_bytes, values = reduction.values;
-    i64 pieces = p.pieces_m, results = p.cols;
-    if (reduction.axis == axis_row) pieces = p.pieces_n, results = p.rows;
+    // One piece without elements is walked over an empty root space (device/gpu/phase.h): its state has room, too.
+    const i64 items = larger(p.batches, 1), pieces_m = larger(p.pieces_m, 1), pieces_n = larger(p.pieces_n, 1);
+    i64 pieces = pieces_m, results = p.cols;
+    if (reduction.axis == axis_row) pieces = pieces_n, results = p.rows;
     if (reduction.axis == axis_all || reduction.axis == axis_item) {
-      reserved[i].partials = placer.add(p.batches, p.pieces_m, p.pieces_n, values, element);
+      reserved[i].partials = placer.add(items, pieces_m, pieces_n, values, element);
       results = 1;
     } else {
-      reserved[i].partials = placer.add(p.batches, pieces, results, values, element);
+      reserved[i].partials = placer.add(items, pieces, results, values, element);
     }
     // Of no rows or columns too there is one to be read: what is the same for all is read once, ahead of them.
-    reserved[i].results = placer.add(larger(p.batches, 1), larger(results, 1), element);
+    reserved[i].results = placer.add(items, larger(results, 1), element);
   }
   plan.counter_bytes = counters.size();
   plan.workspace = placer.size();

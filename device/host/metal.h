@@ -232,10 +232,12 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
   i64 at[64][2] = {};
   for (i32 i = 0; i < kernel.reduction_count; ++i) {
     const MetalReduction& r = kernel.reductions[i];
-    const Number items = Number(p.batches) * Number(r.value_bytes);
-    const Number pieces = r.axis == 0   ? Number(p.pieces_n) * Number(p.rows)
-                          : r.axis == 1 ? Number(p.pieces_m) * Number(p.cols)
-                                        : Number(p.pieces_m) * Number(p.pieces_n);
+    // One piece without elements is walked over an empty root space (device/metal/phase.h): its state has room, too.
+    const Number items = Number(at_least(p.batches, 1)) * Number(r.value_bytes);
+    const Number pieces_m = Number(at_least(p.pieces_m, 1)), pieces_n = Number(at_least(p.pieces_n, 1));
+    const Number pieces = r.axis == 0   ? pieces_n * Number(p.rows)
+                          : r.axis == 1 ? pieces_m * Number(p.cols)
+                                        : pieces_m * pieces_n;
     at[i][0] = room.add(items * pieces);
     at[i][1] = room.add(items * Number(r.axis == 0 ? p.rows : r.axis == 1 ? p.cols : 1) + Number(r.value_bytes));
   }

@@ -7,6 +7,7 @@
 #include "base/code_writer.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/cuda_factors.hpp"
+#include "emit/cuda_registers.hpp"
 #include "emit/cuda_rows.hpp"
 #include "emit/emit.hpp"
 #include "emit/phase_printer.hpp"
@@ -163,8 +164,6 @@ class CudaPrinter {
   void print_config(CodeWriter& out) const;
   Result<void> print_phase_function(CodeWriter& out, uint32_t index);
   void print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
-  void print_strip(CodeWriter& out, const PhaseText& phase) const;
-  void print_copies(CodeWriter& out, const PhaseText& phase) const;
   void print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   [[nodiscard]] int rows_at_once(uint32_t index, const PhaseText& phase) const;
   // Whether complete pieces have code of their own. With one row under way at a time they gain next to nothing by it,
@@ -300,10 +299,14 @@ void CudaPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText& 
 void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const {
   const bool even = even_rows(index), per_row = !phase.row_states.empty();
   const bool all_columns = every_thread_has_columns();
-  const std::string_view here = all_columns || !per_row ? "complete || " : "";
+  const std::string_view here = all_columns || (!per_row && !phase.stores_rows) ? "complete || " : "";
   const int at_once = rows_at_once(index, phase), passes = passes_of(index);
-  // Threads without columns of their own take part in reductions of rows all the same.
-  const auto held = out.block("if (f.takes_rows()", per_row || all_columns ? "" : " && (f.n > 0 || !complete)", ")");
+  // Threads without columns of their own take part in reductions of rows all the same, and where there are no columns
+  // the first of a row still stores what rows have one of.
+  const std::string_view needed = per_row || all_columns ? ""
+                                  : phase.stores_rows    ? " && (f.n > 0 || f.leads_row() || !complete)"
+                                                         : " && (f.n > 0 || !complete)";
+  const auto held = out.block("if (f.takes_rows()", needed, ")");
   put_lines(out, phase.by_column);
   if (!phase.loads.empty()) {
     const auto fetch = out.block_with("};", "const auto fetch = [&](i32 r, Loads", index, "& held)");
@@ -362,111 +365,6 @@ void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& p
   reduce(false);
 }
 
-// Phase 0 over accumulators in registers (device/cuda/strip.h); `complete` strips need no bounds.
-void CudaPrinter::print_strip(CodeWriter& out, const PhaseText& phase) const {
-  out.line("template <bool whole, bool complete, class P, class S>");
-  const auto function =
-      out.block("static __device__ __forceinline__ void strip_0(const P& params, const Tile& tile, const S& strip)");
-  out.line("StripFragment<whole, S::parts, ", cuda_dialect().type(program_.accumulator).element,
-           ", P> f(params, tile);");
-  put_lines(out, phase.setup);
-  out.line("#pragma unroll");
-  const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
-  out.line("f.at_column(strip.column(step));");
-  out.line("if (complete) f.n = lanes;");
-  const auto columns = out.block("if (complete || f.n > 0)");
-  put_lines(out, phase.by_column);
-  out.line("#pragma unroll");
-  const auto halves = out.block("for (int half = 0; half < 2; ++half)");
-  out.line("f.r = strip.row(half);");
-  const auto rows = out.block("if (complete || f.r < tile.rows)");
-  out.line("strip.give(f, step, half);");
-  put_lines(out, phase.row);
-  for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
-  put_lines(out, phase.full);
-}
-
-// Phase 0 over accumulators in registers whose matrices come and go by the copy engine (device/cuda/kernels/copies.h).
-void CudaPrinter::print_copies(CodeWriter& out, const PhaseText& phase) const {
-  std::vector<uint32_t> all = copies_->loads;
-  all.insert(all.end(), copies_->stores.begin(), copies_->stores.end());
-  {
-    const auto copies = out.block_with("};", "struct Copies");
-    out.line("static constexpr int loads = ", copies_->loads.size(), ", stores = ", copies_->stores.size(),
-             ", load_slots = ", plan::sm90_shape(program_, config_).load_slots, ";");
-    std::string operands, sizes, column_major;
-    for (size_t i = 0; i < all.size(); ++i) {
-      const auto choice = [&](std::string& text, auto value) {
-        text += i + 1 < all.size() ? CodeWriter::text_of("i == ", i, " ? ", value, " : ") : CodeWriter::text_of(value);
-      };
-      choice(operands, all[i]);
-      choice(sizes, types::byte_size(program_.operands[all[i]].dtype));
-      choice(column_major, program_.operands[all[i]].column_major);
-    }
-    out.line("static constexpr int operand(int", all.size() > 1 ? " i" : "", ") { return ", operands, "; }");
-    out.line("static constexpr int size(int", all.size() > 1 ? " i" : "", ") { return ", sizes, "; }");
-    out.line("static constexpr bool column_major(int", all.size() > 1 ? " i" : "", ") { return ", column_major, "; }");
-  }
-  {
-    const auto rows = out.block_with("};", "struct Rows");
-    for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, "[2];");
-  }
-  const bool light = phase_clocks(program_, 0) <= 24 && plan::sm90_shape(program_, config_).accumulators <= 128 &&
-                     config_.tile_n / program_.split.ways % 32 == 0;
-  out.line("static constexpr int strip_steps = ", light ? 2 : 1, ";");
-  out.blank();
-  {
-    out.line("template <class P, class S>");
-    const auto function = out.block(
-        "static __device__ __forceinline__ void phase_0(const P& params, const Tile& tile, const S& strip, Rows& "
-        "rows)");
-    out.line("CopiedFragment<S, P> f(params, tile, strip);");
-    for (const std::string& line : phase.setup) {
-      const auto copy = std::find_if(all.begin(), all.end(), [&](uint32_t k) {
-        return line.starts_with(CodeWriter::text_of(
-            "const Ref<", cuda_dialect().type(program_.operands[k].dtype).element, "> o", k, " = "));
-      });
-      if (copy == all.end()) {
-        out.line(line);
-      } else {
-        out.line("const Copied<", cuda_dialect().type(program_.operands[*copy].dtype).element, ", ", copy - all.begin(),
-                 "> o", *copy, "{};");
-      }
-    }
-    out.line("#pragma unroll");
-    const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
-    out.line("f.to(step, 0);");
-    out.line("f.bring();");
-    {
-      out.line("#pragma unroll");
-      const auto groups = out.block("for (int group = 0; group < 2; ++group)");
-      out.line("f.to(step, 2 * group);");
-      put_lines(out, phase.by_column);
-      out.line("#pragma unroll");
-      const auto halves = out.block("for (int half = 0; half < 2; ++half)");
-      out.line("f.to(step, 2 * group + half);");
-      for (const Held& state : phase.row_states)
-        out.line(state.type, "& ", state.name, " = rows.", state.name, "[half];");
-      put_lines(out, phase.row);
-      for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
-      put_lines(out, phase.full);
-    }
-    out.line("f.send();");
-  }
-  out.blank();
-  out.line("template <class P, class S>");
-  const auto end = out.block(
-      "static __device__ __forceinline__ void end_0(const P& params, const Tile& tile, const S& strip, const Rows& "
-      "rows)");
-  if (phase.row_states.empty()) return;
-  out.line("const CopiedFragment<S, P> f(params, tile, strip);");
-  for (const Held& state : phase.row_states) {
-    const package::Reduction& reduction = program_.reductions[std::stoul(state.text)];
-    out.line("f.template reduce<", cuda_dialect().type(reduction.type).value, ">(", state.text, ", rows.", state.name,
-             ");");
-  }
-}
-
 // Rows of a piece that a thread has under way at once: many hide the latency of loads, shuffles and long functions.
 int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
   const double clocks = phase_clocks(program_, index);
@@ -509,7 +407,13 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   }
   const bool strips = index == 0 && config_.from_registers && map_ == nullptr;
   const bool copies = index == 0 && copies_;
-  copies ? print_copies(out, phase) : strips ? print_strip(out, phase) : print_piece(out, index, phase);
+  if (copies) {
+    print_copies(out, program_, config_, *copies_, phase);
+  } else if (strips) {
+    print_strip(out, program_, phase);
+  } else {
+    print_piece(out, index, phase);
+  }
   out.blank();
   std::string whole = CodeWriter::text_of("tile.cols % ", layout_.lanes, " == 0");
   if (index > 0 && program_.phases[index].reads_accumulator) {

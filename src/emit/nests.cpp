@@ -127,7 +127,7 @@ Result<Nests> make_nests(const package::EpilogueProgram& program, uint32_t phase
     const package::Store& store = phase.stores[i];
     if (store.operand >= program.operands.size() || store.value >= count) return broken("a store is out of range");
     const package::Operand& operand = program.operands[store.operand];
-    const Variation holds = operand.access == Access::Indexed ? by_both : emit::variation_of(operand);
+    const Variation holds = emit::variation_of(operand);
     if ((nests.variation[store.value] & ~holds) != 0) return broken("a store cannot hold the variation of its value");
     auto& list = holds == by_both     ? nests.full_stores
                  : holds == by_row    ? nests.column_stores

@@ -107,6 +107,14 @@ class PhasePrinter {
   }
   std::string unit_of(uint32_t operand) const;
   std::string store_line(const package::Store& store);
+  // A store whose place is computed and does not change along rows, along columns, or along both: as of the class that
+  // has as many elements.
+  [[nodiscard]] bool computes_place_once(const package::Operand& operand) const {
+    return operand.access == Access::Indexed && emit::variation_of(operand) != by_both;
+  }
+  [[nodiscard]] std::string place_name(uint32_t operand) const { return text("at", operand); }
+  std::string place_line(uint32_t operand);
+  void put_once(const package::Store& store, std::vector<std::string>& lines);
   void print_full_stores(PhaseText& out);
 
   // Reductions.
@@ -441,8 +449,29 @@ std::string PhasePrinter::store_line(const package::Store& store) {
     case Access::Indexed:
       break;
   }
+  if (const Variation holds = emit::variation_of(o); (holds & by_column) == 0) {
+    return text("if (", method(holds == by_row ? "owns_column" : "owns_scalar"), "(", place_name(store.operand), ")) ",
+                method("put_one"), "(", place_name(store.operand), ", ", value, ");");
+  }
   return text(template_method("put_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), dialect_.long_long,
               ">(", row_pointer(store.operand), ", ", unit_of(store.operand), ", ", operand, "_column, ", value, ");");
+}
+
+// What is asked who owns it, and where its one element lies if columns make no difference.
+std::string PhasePrinter::place_line(uint32_t operand) {
+  const package::Operand& o = program_.operands[operand];
+  std::vector<std::string> batches;
+  for (size_t t = 0; t < o.terms.size(); ++t) {
+    if (o.terms[t].axis == Axis::Batch) batches.push_back(stride_name(operand, t));
+  }
+  needs_.emplace("Ref", Domain::Common);
+  return text("const Ref<", dialect_.type(o.dtype).element, "> ", place_name(operand), " = {", row_pointer(operand),
+              ", 0, 0, ", batches.empty() ? "0" : joined(batches, " | "), "};");
+}
+
+void PhasePrinter::put_once(const package::Store& store, std::vector<std::string>& lines) {
+  if (computes_place_once(program_.operands[store.operand])) lines.push_back(place_line(store.operand));
+  lines.push_back(store_line(store));
 }
 
 void PhasePrinter::print_full_stores(PhaseText& out) {
@@ -512,9 +541,9 @@ PhaseText PhasePrinter::print() {
   PhaseText out;
   print_operands(out);
   for (const uint32_t id : nests_.uniform_values) out.setup.push_back(value_line(id));
-  for (const uint32_t i : nests_.scalar_stores) out.setup.push_back(store_line(phase_.stores[i]));
+  for (const uint32_t i : nests_.scalar_stores) put_once(phase_.stores[i], out.setup);
   for (const uint32_t id : nests_.row_values) out.row.push_back(value_line(id));
-  for (const uint32_t i : nests_.column_stores) out.row.push_back(store_line(phase_.stores[i]));
+  for (const uint32_t i : nests_.column_stores) put_once(phase_.stores[i], out.row);
   for (const uint32_t id : nests_.full_values) {
     const bool early = dialect_.registers && nests_.variation[id] == by_column;
     (early ? out.by_column : out.full).push_back(value_line(id));
@@ -538,12 +567,16 @@ PhaseText PhasePrinter::print() {
   std::vector<std::string> guards;
   for (const uint32_t i : nests_.row_stores) {
     const package::Store& store = phase_.stores[i];
-    const std::string guard = text(method("owns_row"), "(o", store.operand, ")");
+    const bool computed = computes_place_once(program_.operands[store.operand]);
+    if (computed) out.setup.push_back(place_line(store.operand));
+    const std::string guard =
+        text(method("owns_row"), "(", computed ? place_name(store.operand) : text("o", store.operand), ")");
     guards.push_back(guard);
     out.column.push_back(text("if (", guard, ") ", store_line(store)));
   }
   out.column_guard = joined(guards, " || ");
   out.has_full_work = nests_.has_full_work();
+  out.stores_rows = !nests_.column_stores.empty();
   return out;
 }
 

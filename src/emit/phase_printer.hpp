@@ -37,6 +37,7 @@ struct PhaseText {
   std::vector<std::string> column;     // at each column once a tile, for row-class stores; empty if there are none
   std::string column_guard;            // condition under which `column` runs
   bool has_full_work = false;
+  bool stores_rows = false;  // `row` has stores of one element a row, also where there are no columns
 };
 
 // Column offsets of an Indexed operand are linear inside of blocks of this many columns.

@@ -268,7 +268,11 @@ std::optional<Rejection> hook_obstacle(const package::EpilogueProgram& program) 
     if (!plain)
       return no(diag::Code::symbolic_layout, fmt::format("{} is read at places that symbolic sizes decide",
                                                          program.arguments[operand.argument].name));
-    const bool elements = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
+    const auto along = [&](package::Axis axis) {
+      return std::any_of(operand.terms.begin(), operand.terms.end(),
+                         [&](const auto& term) { return term.axis == axis; });
+    };
+    const bool elements = along(package::Axis::Row) && along(package::Axis::Col);
     if (operand.is_store && !elements)
       return no(diag::Code::position_conflict,
                 fmt::format("{} has fewer elements than are handed over", program.arguments[operand.argument].name));

@@ -258,6 +258,57 @@ TEST(EmulatedMaps, OverAnEmptyBatchNothingIsReadThatIsNotThere) {
   }
 }
 
+// Results of reductions at places that are computed: one for each column, row or item, each stored once, and owed where
+// there is nothing to reduce.
+TEST(EmulatedMaps, ResultsAtComputedPlacesAreOwedToEmptySizes) {
+  const auto device = open();
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  constexpr const char* bodies[] = {// z keeps reductions from being all that a phase stores
+                                    "    r = max(p, dim=-2)\n    y = permute(reshape(r, (3, 4, 16)), (0, 2, 1))\n    z "
+                                    "= p - reshape(r, (3, 1, 64))\n",
+                                    "    r = max(p, dim=-1)\n    y = permute(reshape(r, (3, 4, 16)), (2, 1, 0))\n    z "
+                                    "= p - reshape(r, (3, 64, 1))\n",
+                                    "    r = max(p, dim=[-2, -1])\n    y = permute(reshape(r, (1, 3, 1)), (1, 2, 0))\n "
+                                    "   z = p - reshape(r, (3, 1, 1))\n"};
+  for (const char* body : bodies) {
+    const bool columns = std::string_view(body).find("dim=-2)") != std::string_view::npos;
+    const bool rows = std::string_view(body).find("dim=-1)") != std::string_view::npos;
+    for (const int64_t reduced : {0, 70}) {
+      const std::string m = std::to_string(columns ? reduced : 64), n = std::to_string(rows || !columns ? reduced : 64);
+      for (const std::string& k : {std::string(), std::string("0"), std::string("24")}) {  // "": a map
+        if (k.empty() && !columns && !rows) continue;  // a map of an item's columns is reduced by rows
+        const std::string text =
+            (k.empty() ? "def f(p: f32[3, " + m + ", " + n + "]):\n"
+                       : "def f(a: f32[3, " + m + ", " + k + "], b: f32[3, " + k + ", " + n + "]):\n    p = a @ b\n") +
+            body + "    return y, z\n";
+        const auto wrong = run(text, *device, *compiler);
+        EXPECT_TRUE(wrong) << text << wrong.error().render();
+        EXPECT_EQ(wrong ? *wrong : "", "") << text;
+      }
+    }
+  }
+}
+
+// States of what is reduced over nothing have room of their own: pairs of numbers, more than there are results.
+TEST(EmulatedMaps, WideStatesOfNothingStayInTheWorkspace) {
+  const auto device = open();
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  constexpr const char* texts[] = {
+      "def f(x: f32[0, 600]):\n    y = logsumexp(x, dim=0)\n    return y\n",
+      "def f(a: f32[0, 24], b: f32[24, 600]):\n    z = a @ b\n    m = logsumexp(z, dim=0)\n"
+      "    y = logsumexp(z - m, dim=0)\n    return y, z\n",
+  };
+  for (const char* text : texts) {
+    const auto wrong = run(text, *device, *compiler);
+    EXPECT_TRUE(wrong) << text << wrong.error().render();
+    EXPECT_EQ(wrong ? *wrong : "", "") << text;
+  }
+}
+
 // What a loop carries is updated where it lies: its counter, too. The machine tells of memory that is read as constant
 // and then written.
 TEST(EmulatedMaps, WhatALoopCarriesIsNoConstant) {

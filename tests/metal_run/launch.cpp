@@ -207,13 +207,15 @@ std::string Library::run(const std::vector<package::GpuEntry>& entries, const Ca
   if (program.arguments.empty()) put(abi::ScalarValue{});
   for (const package::Reduction& r : program.reductions) {
     const int64_t width = (r.kind == package::ReduceKind::LogSumExp ? 2 : 1) * dtype_size(r.type);
-    const int64_t pieces = r.axis == package::ReduceAxis::Row      ? p.pieces_n * p.rows
-                           : r.axis == package::ReduceAxis::Column ? p.pieces_m * p.cols
-                                                                   : p.pieces_m * p.pieces_n;
+    const int64_t pieces_m = std::max<int64_t>(p.pieces_m, 1), pieces_n = std::max<int64_t>(p.pieces_n, 1);
+    const int64_t pieces = r.axis == package::ReduceAxis::Row      ? pieces_n * p.rows
+                           : r.axis == package::ReduceAxis::Column ? pieces_m * p.cols
+                                                                   : pieces_m * pieces_n;
     const int64_t results = r.axis == package::ReduceAxis::Row      ? p.rows
                             : r.axis == package::ReduceAxis::Column ? p.cols
                                                                     : 1;
-    put(abi::ReductionBuffers{space.room(p.batches * pieces * width), space.room((p.batches + 1) * results * width)});
+    put(abi::ReductionBuffers{space.room(std::max<int64_t>(p.batches, 1) * pieces * width),
+                              space.room((p.batches + 1) * results * width)});
   }
   // What the host finds out about the call's sizes (device/metal/kernels/simdgroup.h).
   if (auto* whole = static_cast<bool*>(::dlsym(handle_, "codetta_whole")); whole != nullptr) {

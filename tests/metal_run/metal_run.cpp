@@ -275,6 +275,33 @@ std::string run_bytes(uint64_t seed) {
   return {};
 }
 
+// Results of reductions at places that are computed, which are owed where there is nothing to reduce, too.
+void run_computed_places(Runner& runner, uint64_t seed) {
+  struct {
+    const char* axis;
+    Dims shape;
+  } const cases[] = {{"column", {1, 4, 16}}, {"row", {4, 16, 1}}};
+  for (const auto& [axis, shape] : cases) {
+    for (const int64_t reduced : {0, 70}) {
+      for (const package::GpuFamily family : {package::GpuFamily::Simt, package::GpuFamily::Simdgroup}) {
+        const bool columns = shape[0] == 1;
+        const int64_t m = columns ? reduced : 64, n = columns ? 64 : reduced;
+        const std::string text = std::string("def e(accum):\n    r = max(accum, axis=\"") + axis +
+                                 "\")\n    F = accum - r\n    D = permute(reshape(r, " +
+                                 (columns ? "(1, 16, 4)), (0, 2, 1))" : "(16, 4, 1)), (1, 0, 2))") +
+                                 "\n    return F, D\n";
+        const auto graph = test::bind_text(text, {tensor("F", DType::f32, {m, n}), tensor("D", DType::f32, shape)},
+                                           test::gemm_facts(m, n, 24, DType::f32));
+        const std::string label = std::string("computed places of a ") + axis + " of " + std::to_string(reduced);
+        if (!graph)
+          runner.fail(label, graph.error().render());
+        else
+          runner.run(label, *graph, family, ++seed);
+      }
+    }
+  }
+}
+
 int run_all(const Options& options) {
   if (!has_compiler()) {
     std::printf("no clang++\n");
@@ -289,6 +316,7 @@ int run_all(const Options& options) {
     const auto family = i % 2 == 0 ? package::GpuFamily::Simt : package::GpuFamily::Simdgroup;
     runner.run("random " + std::to_string(i), *graph, family, seed);
   }
+  run_computed_places(runner, options.seed);
   std::mt19937_64 random(options.seed);
   for (int s = 0; s < options.shapes; ++s) {
     for (const Everyday& epilogue : everyday) {

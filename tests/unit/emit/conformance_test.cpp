@@ -193,6 +193,33 @@ TEST(Conformance, IndexedOperandsByHead) {
         {{2, 9, 144, 4, 32}, {1, 3, 130, 2, 64}});
 }
 
+// Places that are computed, of what has an element a row, a column, or an item: stored by one tile, as what lies in
+// order is.
+TEST(Conformance, IndexedStoresOfReducedValues) {
+  ProgramMaker m;
+  const auto one = types::Dim::constant(1);
+  const auto put = [&](uint32_t value, std::vector<package::IndexTerm> terms) {
+    const uint32_t k = m.operand(f32, Access::Indexed, false, true);
+    m.program.operands[k].terms = std::move(terms);
+    m.phase().stores.push_back({k, value});
+  };
+  const uint32_t by_row = m.reduce(ReduceKind::Max, ReduceAxis::Row, m.accum());
+  const uint32_t by_column = m.reduce(ReduceKind::Max, ReduceAxis::Column, m.accum());
+  const uint32_t of_item = m.reduce(ReduceKind::Max, ReduceAxis::Item, m.accum());
+  const uint32_t of_all = m.reduce(ReduceKind::Max, ReduceAxis::All, m.accum());
+  m.next_phase(Scope::Whole, false);
+  put(m.result(by_row), {{Axis::Batch, 1, 0, 2, one}, {Axis::Row, 4, 0, 0, one}, {Axis::Row, 1, 4, 1, one}});
+  put(m.result(by_column), {{Axis::Batch, 1, 0, 2, one}, {Axis::Col, 4, 0, 0, one}, {Axis::Col, 1, 4, 1, one}});
+  put(m.result(of_item), {{Axis::Batch, 2, 0, 0, one}, {Axis::Batch, 1, 2, 1, one}});
+  put(m.result(of_all), {{Axis::Row, 64, 0, 1, one}});
+  const std::vector<std::vector<int64_t>> strides{{64, 1, 16}, {256, 1, 64}, {1, 2}, {1}};
+  check({"reduced", m.program, 0, false, strides}, {{3, 9, 144, 4, 32}, {2, 3, 130, 2, 64}, {1, 1, 1, 1, 1}});
+  const auto source = emit_cpu_epilogue(m.program, {CpuIsa::generic, false, false});
+  ASSERT_TRUE(source) << source.error().render();
+  for (const char* owned : {"owns_column(at0)", "owns_row(at1)", "owns_scalar(at2)", "owns_column(at3)"})
+    EXPECT_NE(source->text.find(owned), std::string::npos) << owned << source->text;
+}
+
 TEST(Conformance, IndicesExtentsAndDropout) {
   ProgramMaker m;
   const uint32_t r = m.index(Kind::RowIndex), c = m.index(Kind::ColIndex), b = m.index(Kind::BatchIndex);

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/cuda_registers.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "emit/cuda_rows.hpp"
+#include "plan/families_cuda.hpp"
+#include "types/dtype.hpp"
+
+namespace codetta::emit {
+
+using base::CodeWriter;
+
+// Phase 0 over accumulators in registers (device/cuda/strip.h); `complete` strips need no bounds.
+void print_strip(CodeWriter& out, const package::EpilogueProgram& program, const PhaseText& phase) {
+  out.line("template <bool whole, bool complete, class P, class S>");
+  const auto function =
+      out.block("static __device__ __forceinline__ void strip_0(const P& params, const Tile& tile, const S& strip)");
+  out.line("StripFragment<whole, S::parts, ", cuda_dialect().type(program.accumulator).element,
+           ", P> f(params, tile);");
+  put_lines(out, phase.setup);
+  out.line("#pragma unroll");
+  const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
+  out.line("f.at_column(strip.column(step));");
+  out.line("if (complete) f.n = lanes;");
+  const auto columns = out.block("if (complete || f.n > 0)");
+  put_lines(out, phase.by_column);
+  out.line("#pragma unroll");
+  const auto halves = out.block("for (int half = 0; half < 2; ++half)");
+  out.line("f.r = strip.row(half);");
+  const auto rows = out.block("if (complete || f.r < tile.rows)");
+  out.line("strip.give(f, step, half);");
+  put_lines(out, phase.row);
+  for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
+  put_lines(out, phase.full);
+}
+
+// Phase 0 over accumulators in registers whose matrices come and go by the copy engine (device/cuda/kernels/copies.h).
+void print_copies(CodeWriter& out, const package::EpilogueProgram& program, const package::GpuGemmConfig& config,
+                  const plan::Copies& wanted, const PhaseText& phase) {
+  std::vector<uint32_t> all = wanted.loads;
+  all.insert(all.end(), wanted.stores.begin(), wanted.stores.end());
+  {
+    const auto copies = out.block_with("};", "struct Copies");
+    out.line("static constexpr int loads = ", wanted.loads.size(), ", stores = ", wanted.stores.size(),
+             ", load_slots = ", plan::sm90_shape(program, config).load_slots, ";");
+    std::string operands, sizes, column_major;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto choice = [&](std::string& text, auto value) {
+        text += i + 1 < all.size() ? CodeWriter::text_of("i == ", i, " ? ", value, " : ") : CodeWriter::text_of(value);
+      };
+      choice(operands, all[i]);
+      choice(sizes, types::byte_size(program.operands[all[i]].dtype));
+      choice(column_major, program.operands[all[i]].column_major);
+    }
+    out.line("static constexpr int operand(int", all.size() > 1 ? " i" : "", ") { return ", operands, "; }");
+    out.line("static constexpr int size(int", all.size() > 1 ? " i" : "", ") { return ", sizes, "; }");
+    out.line("static constexpr bool column_major(int", all.size() > 1 ? " i" : "", ") { return ", column_major, "; }");
+  }
+  {
+    const auto rows = out.block_with("};", "struct Rows");
+    for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, "[2];");
+  }
+  const bool light = phase_clocks(program, 0) <= 24 && plan::sm90_shape(program, config).accumulators <= 128 &&
+                     config.tile_n / program.split.ways % 32 == 0;
+  out.line("static constexpr int strip_steps = ", light ? 2 : 1, ";");
+  out.blank();
+  {
+    out.line("template <class P, class S>");
+    const auto function = out.block(
+        "static __device__ __forceinline__ void phase_0(const P& params, const Tile& tile, const S& strip, Rows& "
+        "rows)");
+    out.line("CopiedFragment<S, P> f(params, tile, strip);");
+    for (const std::string& line : phase.setup) {
+      const auto copy = std::find_if(all.begin(), all.end(), [&](uint32_t k) {
+        return line.starts_with(
+            CodeWriter::text_of("const Ref<", cuda_dialect().type(program.operands[k].dtype).element, "> o", k, " = "));
+      });
+      if (copy == all.end()) {
+        out.line(line);
+      } else {
+        out.line("const Copied<", cuda_dialect().type(program.operands[*copy].dtype).element, ", ", copy - all.begin(),
+                 "> o", *copy, "{};");
+      }
+    }
+    out.line("#pragma unroll");
+    const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
+    out.line("f.to(step, 0);");
+    out.line("f.bring();");
+    {
+      out.line("#pragma unroll");
+      const auto groups = out.block("for (int group = 0; group < 2; ++group)");
+      out.line("f.to(step, 2 * group);");
+      put_lines(out, phase.by_column);
+      out.line("#pragma unroll");
+      const auto halves = out.block("for (int half = 0; half < 2; ++half)");
+      out.line("f.to(step, 2 * group + half);");
+      for (const Held& state : phase.row_states)
+        out.line(state.type, "& ", state.name, " = rows.", state.name, "[half];");
+      put_lines(out, phase.row);
+      for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
+      put_lines(out, phase.full);
+    }
+    out.line("f.send();");
+  }
+  out.blank();
+  out.line("template <class P, class S>");
+  const auto end = out.block(
+      "static __device__ __forceinline__ void end_0(const P& params, const Tile& tile, const S& strip, const Rows& "
+      "rows)");
+  if (phase.row_states.empty()) return;
+  out.line("const CopiedFragment<S, P> f(params, tile, strip);");
+  for (const Held& state : phase.row_states) {
+    const package::Reduction& reduction = program.reductions[std::stoul(state.text)];
+    out.line("f.template reduce<", cuda_dialect().type(reduction.type).value, ">(", state.text, ", rows.", state.name,
+             ");");
+  }
+}
+
+}  // namespace codetta::emit
