@@ -35,6 +35,11 @@ struct DeviceInfo {
 CODETTA_API Result<int> device_count(Context& context = Context::process_default());
 CODETTA_API Result<int> device_count(Backend backend, Context& context = Context::process_default());
 
+// For the `codetta` command alone, in which a tuning lets kernels run on a GPU for the first time
+// (ContextOptions::command): runs what comes over `socket` until the other side closes it. 0, or 1 where it ended
+// early.
+CODETTA_API int serve_trials(int socket);
+
 // A device with its primary context, which is what the vendor's runtime uses too. Cheap to copy (shared); thread safe.
 // The context of the calling thread is left as it was by every function. A default-made one holds nothing: its info is
 // empty, everything else, with what is made on it, is E0608.

@@ -45,6 +45,9 @@ struct ContextOptions {
   // File of AMD's runtime compiler; "" = libhiprtc.so.7 or .6 by the loader, for machines without a Clang for HIP. A
   // file that is named is used although there is a Clang.
   std::string hiprtc{};
+  // File of the `codetta` command of this build, in which tuning lets kernels run on a GPU for the first time, so that
+  // one that crashes or hangs loses alone; "" = beside the library.                                    CODETTA_COMMAND
+  std::string command{};
   // Whether kernels of cuBLASLt are among the candidates where its fixed epilogues say the same.    CODETTA_NO_VENDOR
   bool vendor = true;
   // On a GPU each kernel that run() enqueues is an NVTX range with its name, where a profiler listens.    CODETTA_NVTX

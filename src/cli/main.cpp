@@ -19,6 +19,7 @@
 #include "cli/last_words.hpp"
 #include "cli/repro.hpp"
 #include "cli/verbs.hpp"
+#include "codetta/device.hpp"
 
 namespace codetta::cli {
 namespace {
@@ -152,7 +153,7 @@ int run(int argc, char** argv) {
   std::vector<std::string> hints;
   EvtFlags evt;
   std::string via;
-  double budget = 30;
+  double budget = 30, trial = 0;
   size_t tune_candidates = 16, bench_candidates = 4;
 
   const CLI::Validator budgets(
@@ -225,6 +226,8 @@ int run(int argc, char** argv) {
       ->add_option("--dim", program.dims, "Of a program: a size of random parameters: batch=8 (those not said: 16)")
       ->allow_extra_args(false);
   tune_verb->add_option("--budget", budget, "Seconds")->capture_default_str()->check(budgets);
+  tune_verb->add_option("--trial", trial, "Seconds for a candidate's first run (default: by its estimate, at least 10)")
+      ->check(budgets);
   tune_verb->add_option("--export", export_file, "Time nothing: write all kept results to FILE")->check(said);
   tune_verb->add_option("--import", import_file, "Time nothing: keep the results that FILE has")->check(said);
   tune_verb->add_option("--candidates", tune_candidates, "How many at most")->capture_default_str()->check(some);
@@ -376,9 +379,9 @@ int run(int argc, char** argv) {
       timed.scalars = options.scalars;
       timed.seed = options.seed;
       timed.seeded = tune_verb->count("--seed") > 0;
-      return tune_program(common, timed, budget, tune_candidates);
+      return tune_program(common, timed, {budget, trial, tune_candidates});
     }
-    if (tune_verb->parsed()) return tune(common, options, budget, tune_candidates);
+    if (tune_verb->parsed()) return tune(common, options, {budget, trial, tune_candidates});
     program.seeded = run_verb->count("--seed") > 0;
     if (run_verb->parsed()) return run_program(common, program);
     if (build_verb->parsed() && !via.empty()) {
@@ -433,6 +436,8 @@ int run(int argc, char** argv) {
 }  // namespace codetta::cli
 
 int main(int argc, char** argv) {
+  // Said by the library alone, which tunes for a GPU in another process: standard input is a socket to it.
+  if (argc == 2 && std::strcmp(argv[1], "--serve-trials") == 0) return codetta::serve_trials(0);
   codetta::cli::catch_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of file sizes fails like any other, and cleans up
   try {

@@ -194,11 +194,11 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
 
 Result<void> exchanges_all(const CLI::App& tune) {
   for (const char* name :
-       {"--m",           "--n",           "--k",        "--batch",      "--dtype",      "--b-dtype",     "--a",
-        "--b",           "--tensor",      "--scalar",   "--out",        "--epilogue",   "--function",    "--kernel",
-        "--seed",        "--strict",      "--math",     "--out-dtype",  "--as-unfused", "--accumulator", "--force",
-        "--transpose-a", "--transpose-b", "--budget",   "--candidates", "--report",     "--target",      "--device",
-        "program",       "--no-vendor",   "--cuda-home"}) {
+       {"--m",           "--n",           "--k",         "--batch",     "--dtype",      "--b-dtype",     "--a",
+        "--b",           "--tensor",      "--scalar",    "--out",       "--epilogue",   "--function",    "--kernel",
+        "--seed",        "--strict",      "--math",      "--out-dtype", "--as-unfused", "--accumulator", "--force",
+        "--transpose-a", "--transpose-b", "--budget",    "--trial",     "--candidates", "--report",      "--target",
+        "--device",      "program",       "--no-vendor", "--cuda-home"}) {
     if (tune.count(name) == 0) continue;
     const std::string what = name == std::string_view("program") ? "a program" : name;
     return usage_error(what + " is not for " + (tune.count("--export") > 0 ? "--export" : "--import"),

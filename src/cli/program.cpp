@@ -329,7 +329,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   return passed ? exit_ok : exit_program;
 }
 
-int tune_program(const CommonOptions& common, const ProgramOptions& options, double budget_seconds, size_t candidates) {
+int tune_program(const CommonOptions& common, const ProgramOptions& options, const TuneLimits& limits) {
   auto source = read_source(options.file, TextOf::Program);
   if (!source) return report(source.error(), common.json);
   auto program = Program::parse(source->text, source->name);
@@ -366,7 +366,7 @@ int tune_program(const CommonOptions& common, const ProgramOptions& options, dou
   const auto timed = [&](const TuneOptions& tuning) {
     return codetta::tune(*program, copies ? copies->named() : data.arguments, *target, tuning, *context);
   };
-  return told_tuning(common, budget_seconds, candidates, timed, *context);
+  return told_tuning(common, limits, timed, *context);
 }
 
 }  // namespace codetta::cli

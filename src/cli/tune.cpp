@@ -30,15 +30,16 @@ std::string best_of(const TuneProgress& p) {
 
 }  // namespace
 
-int told_tuning(const CommonOptions& common, double budget_seconds, size_t candidates,
+int told_tuning(const CommonOptions& common, const TuneLimits& limits,
                 const std::function<Result<TuneReport>(const TuneOptions&)>& timed, Context& context,
                 const std::function<Result<void>(const TuneReport&)>& also) {
   take_time_when_interrupted();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   auto last = std::chrono::steady_clock::now() - std::chrono::hours(1);
   TuneOptions tuning;
-  tuning.budget_seconds = budget_seconds;
-  tuning.max_candidates = candidates;
+  tuning.budget_seconds = limits.budget_seconds;
+  tuning.trial_seconds = limits.trial_seconds;
+  tuning.max_candidates = limits.candidates;
   tuning.progress = [&](const TuneProgress& p) {
     const auto now = std::chrono::steady_clock::now();
     if (terminal && !common.json) {
@@ -101,7 +102,7 @@ int told_tuning(const CommonOptions& common, double budget_seconds, size_t candi
   return measured == 0 ? exit_program : exit_ok;
 }
 
-int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates) {
+int tune(const CommonOptions& common, const GemmOptions& options, const TuneLimits& limits) {
   if (!options.kernel.empty()) return report(all_kernels("tune"), common.json);
   auto session = Session::make(common, options, true);
   if (!session) return report(session.error(), common.json);
@@ -116,7 +117,7 @@ int tune(const CommonOptions& common, const GemmOptions& options, double budget_
     if (!made) return made.error();
     return write_text(options.report, *made);
   };
-  return told_tuning(common, budget_seconds, candidates, timed, session->context, page);
+  return told_tuning(common, limits, timed, session->context, page);
 }
 
 namespace {

@@ -30,7 +30,11 @@ int kernels(const CommonOptions& common, const GemmOptions& options, const EvtFl
 int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what,
          const InspectedProgram& program);
 int compile(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program);
-int tune(const CommonOptions& common, const GemmOptions& options, double budget_seconds, size_t candidates);
+struct TuneLimits {
+  double budget_seconds = 30, trial_seconds = 0;  // as TuneOptions has them
+  size_t candidates = 16;
+};
+int tune(const CommonOptions& common, const GemmOptions& options, const TuneLimits& limits);
 int exchange_tuning(const CommonOptions& common, const std::string& export_file, const std::string& import_file);
 int doctor(const CommonOptions& common);
 int cache(const CommonOptions& common, const std::string& action);
@@ -52,7 +56,7 @@ struct ProgramOptions {
 int run_program(const CommonOptions& common, const ProgramOptions& options);
 // The configurations of the kernels of the user's that a program calls, at most `candidates` a call. Parameters that
 // are not given are random.
-int tune_program(const CommonOptions& common, const ProgramOptions& options, double budget_seconds, size_t candidates);
+int tune_program(const CommonOptions& common, const ProgramOptions& options, const TuneLimits& limits);
 
 struct BuildLibraryOptions {
   std::string program;                 // file or text

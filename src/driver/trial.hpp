@@ -3,8 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 
+#include "base/companion.hpp"
 #include "base/isolated.hpp"
+#include "driver/context.hpp"
 #include "runtime/execution.hpp"
 
 namespace codetta::driver {
@@ -15,5 +19,41 @@ namespace codetta::driver {
 // child.
 base::Expected<base::IsolatedOutcome> trial_run(runtime::Execution& execution, int threads, double seconds,
                                                 const std::function<bool()>& goes_on);
+
+// How a trial ended, and of what: "signal 11 (Segmentation fault)", "E0644: ...", "no end within 2.0 s".
+struct TrialOutcome {
+  base::IsolatedEnd end = base::IsolatedEnd::Finished;
+  std::string summary{};
+};
+
+// Where the first runs of a tuning take place: for a CPU as trial_run(), for a GPU in a `codetta` command, since a
+// process that uses one cannot be forked. It has a context and memory of its own, and is started anew behind what has
+// crashed or hung in it. Belongs to one thread.
+class Trials {
+ public:
+  Trials(ContextState& context, const Target& target) : context_(context), target_(target) {}
+
+  // Starts what run() needs, so that it is ready by then; what goes wrong is for run() to tell.
+  void begin();
+  // On a GPU it runs with memory like that of `execution`, which holds zeros, or with `contents` what it holds now. An
+  // error of the run that leaves the device as it is counts as an end. Those of the vendor's library are not tried. The
+  // error says why there was no process for it.
+  base::Expected<TrialOutcome, std::string> run(Execution& execution, double seconds, bool contents,
+                                                const std::function<bool()>& goes_on);
+  // Of what is not tried again: its process ends, and gives its memory back.
+  void finish() { companion_.reset(); }
+
+ private:
+  base::Expected<void, std::string> start();
+  // Whether what was started has opened the device. Finished: it has.
+  base::Expected<TrialOutcome, std::string> greeted(const std::function<bool()>& goes_on);
+  base::Expected<TrialOutcome, std::string> run_on_gpu(const runtime::cuda::Execution& execution, double seconds,
+                                                       bool contents, const std::function<bool()>& goes_on);
+  ContextState& context_;
+  Target target_;
+  std::optional<base::Companion> companion_;
+  bool ready_ = false;  // it has opened the device
+  std::string none_{};  // why there is none, once that is known
+};
 
 }  // namespace codetta::driver

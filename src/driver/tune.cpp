@@ -69,32 +69,6 @@ Result<driver::HostCopies> contents_before(const driver::Problem& problem, const
   return contents;
 }
 
-// Whether the candidate runs to its end at all, found out where a crash or a hang harms nobody. False: it does not
-// (its failure is set), or `goes_on` said no.
-bool survives_trial(Contender& contender, const TuneOptions& options, int threads, const std::function<bool()>& goes_on,
-                    std::string& note) {
-  auto* cpu = driver::ExecutionState::cpu(*contender.execution);
-  if (cpu == nullptr) {
-    note = "a process that uses a GPU cannot be forked: a candidate that hangs is not stopped";
-    return true;
-  }
-  const double estimate = contender.kernel->metadata().estimated_us * 1e-6 * threads;
-  const double seconds = options.trial_seconds > 0 ? options.trial_seconds : 10 + 100 * estimate;
-  const auto outcome = driver::trial_run(*cpu, threads, seconds, goes_on);
-  if (!outcome) {
-    note =
-        fmt::format("no process for trials ({}): a candidate that crashes is not stopped", outcome.error().message());
-    return true;
-  }
-  if (outcome->end == base::IsolatedEnd::Finished) return true;
-  if (outcome->end == base::IsolatedEnd::Died)
-    contender.result.failure = "crashed in its first run: " + outcome->summary();
-  if (outcome->end == base::IsolatedEnd::TimedOut)
-    contender.result.failure =
-        fmt::format("hung in its first run: {}, {:.3g} s was the estimate", outcome->summary(), estimate);
-  return false;
-}
-
 // The device's context is lost: whatever comes after would fail as well.
 bool is_fatal(const Error& error) { return error.code() == static_cast<uint16_t>(diag::Code::device_failed); }
 
@@ -107,7 +81,8 @@ class Tuning {
         kernels_(kernels),
         found_(*driver::KernelState::of(kernels[0]).found),
         contenders_(kernels.size()),
-        record_(driver::load_tuning(found_)) {}
+        record_(driver::load_tuning(found_)),
+        trials_(context_, found_.target) {}
 
   Result<TuneReport> run();
 
@@ -117,6 +92,9 @@ class Tuning {
   void compile_next(size_t first);
   // Fills in the contender's result. Errors: only those that end the whole call.
   Result<void> try_out(Contender& contender, const driver::Verification& expected, const driver::HostCopies& before);
+  // Whether the candidate runs to its end at all, found out where a crash or a hang harms nobody. False: it does not
+  // (its failure is set), or goes_on() said no.
+  bool survives_trial(Contender& contender);
   Result<void> wait() const { return device_ ? device_->synchronize() : Result<void>(); }
   [[nodiscard]] size_t batch() const { return std::max<size_t>(4, static_cast<size_t>(context_.pool->size())); }
 
@@ -129,6 +107,7 @@ class Tuning {
   // Written after each candidate, on top of what earlier calls measured: whatever ends this process loses nothing.
   driver::TuningRecord record_;
   runtime::cuda::DeviceRef device_;  // null on a CPU
+  driver::Trials trials_;
   TuneProgress progress_;
   std::string note_;
   Clock::time_point start_ = Clock::now();
@@ -171,6 +150,27 @@ void Tuning::compile_next(size_t first) {
   }
 }
 
+bool Tuning::survives_trial(Contender& contender) {
+  const bool gpu = driver::runs_on_gpu(found_.target);
+  // On a CPU one thread does the work of all.
+  const double estimate = contender.kernel->metadata().estimated_us * 1e-6 * (gpu ? 1 : context_.pool->size());
+  const double seconds = options_.trial_seconds > 0 ? options_.trial_seconds : 10 + 100 * estimate;
+  // Nothing that a kernel of Codetta's does hangs on what tensors hold.
+  const auto outcome =
+      trials_.run(*contender.execution, seconds, false, [&] { return goes_on(contender.result.kernel, 0); });
+  if (!outcome) {
+    note_ = fmt::format("no process for trials ({}): a candidate that crashes{} is not stopped", outcome.error(),
+                        gpu ? " or hangs" : "");
+    return true;
+  }
+  if (outcome->end == base::IsolatedEnd::Died)
+    contender.result.failure = "crashed in its first run: " + outcome->summary;
+  if (outcome->end == base::IsolatedEnd::TimedOut)
+    contender.result.failure =
+        fmt::format("hung in its first run: {}, {:.3g} s was the estimate", outcome->summary, estimate);
+  return outcome->end == base::IsolatedEnd::Finished;
+}
+
 Result<void> Tuning::try_out(Contender& contender, const driver::Verification& expected,
                              const driver::HostCopies& before) {
   const auto fails = [&](const Error& error) -> Result<void> {
@@ -184,8 +184,7 @@ Result<void> Tuning::try_out(Contender& contender, const driver::Verification& e
   if (!execution) return fails(execution.error());
   contender.execution = *std::move(execution);
   if (auto ok = before.restore(); !ok) return fails(ok.error());
-  const auto continues = [&] { return goes_on(contender.result.kernel, 0); };
-  if (!survives_trial(contender, options_, context_.pool->size(), continues, note_)) {
+  if (!survives_trial(contender)) {
     contender.execution.reset();
     return {};
   }
@@ -212,6 +211,7 @@ Result<TuneReport> Tuning::run() {
   if (driver::runs_on_gpu(found_.target)) {
     CODETTA_TRY(device_, context_.gpu(found_.target).device());
     CODETTA_CHECK_OK(wait());
+    trials_.begin();
   }
   CODETTA_TRY(const driver::Verification expected,
               driver::Verification::make(arguments_, {}, found_.target, 1, context_));
@@ -236,6 +236,8 @@ Result<TuneReport> Tuning::run() {
     driver::save_tuning(found_, record_);
     stopped = !goes_on(contender.result.kernel, contender.result.microseconds);
   }
+
+  trials_.finish();
 
   // The good ones again, interleaved, so that a change of the machine's speed hits all alike.
   std::vector<Contender*> finalists;

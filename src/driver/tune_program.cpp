@@ -95,11 +95,13 @@ class ProgramTuning {
         sizes_(sizes),
         options_(options),
         context_(context),
-        state_(*context.shared_state()) {}
+        state_(*context.shared_state()),
+        trials_(state_, target_) {}
 
   Result<TuneReport> run() {
     if (runs_on_gpu(target_)) {
       CODETTA_TRY(device_, Device::open(target_.backend, context_));
+      trials_.begin();
     }
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(program_->graph, state_.debug.passes));
     CODETTA_TRY(plan_,
@@ -194,22 +196,17 @@ class ProgramTuning {
     return nullptr;
   }
 
-  // Runs it where a crash or a hang harms nobody, on a CPU. False: it does not come to its end, as `failure` says, or
-  // goes_on() said no.
+  // Runs it where a crash or a hang harms nobody. False: it does not come to its end, as `failure` says, or goes_on()
+  // said no.
   bool survives(Execution& execution, const std::string& what, std::string& failure) {
-    runtime::Execution* cpu = ExecutionState::cpu(execution);
-    if (cpu == nullptr) {
-      add_note("a process that uses a GPU cannot be forked: a configuration that hangs is not stopped");
-      return true;
-    }
-    const auto outcome = trial_run(*cpu, state_.pool->size(), trial_seconds(), [&] { return goes_on(what, 0); });
+    const auto outcome = trials_.run(execution, trial_seconds(), true, [&] { return goes_on(what, 0); });
     if (!outcome) {
-      add_note(fmt::format("no process for trials ({}): a configuration that crashes is not stopped",
-                           outcome.error().message()));
+      add_note(fmt::format("no process for trials ({}): a configuration that crashes{} is not stopped", outcome.error(),
+                           device_ ? " or hangs" : ""));
       return true;
     }
-    if (outcome->end == base::IsolatedEnd::Died) failure = "crashed in its first run: " + outcome->summary();
-    if (outcome->end == base::IsolatedEnd::TimedOut) failure = "hung in its first run: " + outcome->summary();
+    if (outcome->end == base::IsolatedEnd::Died) failure = "crashed in its first run: " + outcome->summary;
+    if (outcome->end == base::IsolatedEnd::TimedOut) failure = "hung in its first run: " + outcome->summary;
     return outcome->end == base::IsolatedEnd::Finished;
   }
   Result<void> run_once(Execution& execution) const {
@@ -451,6 +448,7 @@ class ProgramTuning {
   Context& context_;
   ContextState& state_;
   std::optional<Device> device_;  // none on a CPU
+  Trials trials_;
   plan::Plan plan_;
   std::vector<PlacedTensor> memory_;  // of operands
   TuneProgress progress_;

@@ -145,6 +145,7 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
   [[nodiscard]] const DeviceRef& device() const { return device_; }
+  [[nodiscard]] std::string_view image() const { return image_; }
   // Looks the kernel up, allows it `dynamic_shared` bytes and (with `clusters` above 8) large clusters, reads its facts
   // back. Errors: E0509 no such kernel, E0650 more shared memory than the device allows.
   [[nodiscard]] Result<Function> function(const std::string& name, int dynamic_shared, int cluster_size) const;
@@ -153,7 +154,7 @@ class Module {
   Module() = default;
   DeviceRef device_;
   ModuleHandle handle_ = nullptr;
-  std::string label_;
+  std::string label_, image_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, int> allowed_shared_;  // by kernel; only ever raised, since kernels may be running
 };

@@ -74,8 +74,10 @@ class Execution {
   // Device memory of the caller's instead; waits until its counters are zeroed. Errors: E0604, E0605, E0611, E0648.
   Result<void> set_workspace(void* memory, int64_t bytes);
 
+  struct State;  // of the files that make and run it
+  [[nodiscard]] const State& state() const { return *state_; }
+
  private:
-  struct State;
   explicit Execution(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

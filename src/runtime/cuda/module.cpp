@@ -25,6 +25,7 @@ Result<std::shared_ptr<const Module>> Module::load(DeviceRef device, std::string
                fmt::format("{}, {} bytes, device {} of {}", label, image.size(), module->device_->facts().ordinal,
                            module->device_->facts().arch),
                driver.call().module_load_data(&module->handle_, image.data()));
+  module->image_ = image;
   return std::shared_ptr<const Module>(std::move(module));
 }
 

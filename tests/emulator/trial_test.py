@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What crashes or hangs on a GPU while it is tuned loses alone, in a second command, over the emulator in the place of AMD's runtime (which takes no times: it refuses captures).
+Arguments: the codetta command, the emulated runtime. Without the runtime: on the NVIDIA GPU of this machine, with times."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from watch_test import FAILURES, Machine
+
+SOURCE = """#pragma codetta kernel(x: f32[n], at: i32[1], out y: f32[n])
+#pragma codetta config(WAY = 0) config(WAY = 1) config(WAY = 2) config(WAY = 3) config(WAY = 4) config(WAY = 5)
+#pragma codetta block(64) grid(ceil_div(n, 64))
+extern "C" __global__ void __launch_bounds__(64) twice(const float* x, const int* at, float* y) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  if (WAY == 1) *(volatile int*)0 = 1;
+  if (WAY == 2) { for (volatile int spin = 0; spin >= 0;) spin = 1; }
+  if (WAY == 3) y[(long long)i << 40] = 1;
+  if (WAY == 5 && at[0] != 12) *(volatile int*)0 = 1;
+  y[i] = 2 * x[i] + (WAY == 4 ? 1 : 0);
+}
+"""
+PROGRAM = """def f(x: f32["n"], w: f32["n"], at: i32[1]):
+    h = x * w
+    k = at + 5
+    y = user_kernel("twice", h, k, out="f32[n]")
+    return y
+"""
+TARGET, SUFFIX, NOT_TIMED = ("hip", "hip", "E0646: ") if len(sys.argv) > 2 else ("cuda", "cu", "")
+STATUS = 1 if NOT_TIMED else 0
+CRASHED = "crashed in its first run: E0644: a kernel that ran on the device has failed"
+
+
+class OnGpu(Machine):
+    """This machine as it is."""
+
+    def __init__(self, command, folder):
+        self.command, self.folder = command, folder
+        self.environment = {**os.environ, "CODETTA_CACHE_DIR": str(folder / "cache")}
+
+
+def failures(found):
+    return {result["kernel"].removeprefix("user_twice_WAY_"): result["failure"] for result in found.get("results", [])}
+
+
+def each_loses_alone(machine):
+    """A crash takes its own context along, a hang ends in time, and what is behind them is tried. Operands hold what the program computes."""
+    seven = machine.folder / "seven.npy"
+    header = b"{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }"
+    header += b" " * (117 - len(header)) + b"\n"
+    seven.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + (7).to_bytes(4, "little"))
+    (machine.folder / f"twice.{SUFFIX}").write_text(SOURCE)
+    (machine.folder / "twice.py").write_text(PROGRAM)
+    tuned = ["tune", "twice.py", "--kernel", f"twice=twice.{SUFFIX}", "--target", TARGET, "--dim", "n=256", "--tensor", f"at={seven}", "--trial", "2"]
+    found = machine.json(*tuned, status=STATUS)
+    told = failures(found)
+    wanted = {"0": NOT_TIMED, "1": CRASHED, "2": "hung in its first run: no end within 2.", "3": CRASHED, "4": "its results are not those of user_twice_WAY_0: [0] is ", "5": NOT_TIMED}
+    for way, beginning in wanted.items():
+        if way not in told or not told[way].startswith(beginning) or (told[way] and not beginning):
+            FAILURES.append(f"configuration {way}: wanted {beginning!r}, got {told.get(way)!r}")
+    if found.get("note"):
+        FAILURES.append(f"a note although everything was tried: {found['note']}")
+    return tuned
+
+
+def without_a_process(machine, tuned):
+    """What cannot be started, or is another program, is said; what harms nobody is still tried."""
+    (machine.folder / f"twice.{SUFFIX}").write_text(SOURCE.replace("config(WAY = 1) config(WAY = 2) config(WAY = 3)", ""))
+    impostor = machine.folder / "impostor"
+    impostor.write_text("#!/bin/sh\nexec /bin/cat\n")
+    impostor.chmod(0o755)
+    for command, why in (("/nonexistent/codetta", "/nonexistent/codetta"), ("/bin/false", "the codetta command does not do: "), (impostor, "the codetta command does not do: ")):
+        before = dict(machine.environment)
+        machine.environment["CODETTA_COMMAND"] = str(command)
+        found = machine.json(*tuned, status=STATUS)
+        machine.environment = before
+        if why not in found.get("note", "") or "a configuration that crashes or hangs is not stopped" not in found["note"]:
+            FAILURES.append(f"{command}: {found.get('note')!r}")
+        if not failures(found).get("4", "").startswith("its results"):
+            FAILURES.append(f"{command}: {failures(found)}")
+
+
+def products(machine):
+    """Candidates of a GEMM, too; those are Codetta's, and all come to their end."""
+    found = machine.json("tune", "--target", TARGET, "--m", "32", "--n", "32", "--k", "32", "--candidates", "3", status=STATUS)
+    told = [result["failure"] for result in found.get("results", [])]
+    if len(told) != 3 or not all(text.startswith("error[E0646]") if NOT_TIMED else text == "" for text in told) or found.get("note"):
+        FAILURES.append(f"a GEMM: {told}, note {found.get('note')!r}")
+
+
+def served(command):
+    """The command serves nobody who does not greet it."""
+    for said in (b"", b"\x05\0\0\0\0\0\0\0hello", b"\xff" * 64, b"\x00" * 8):
+        done = subprocess.run([command, "--serve-trials"], input=said, capture_output=True, timeout=60)
+        if done.returncode != 1:
+            FAILURES.append(f"--serve-trials with {said!r}: status {done.returncode}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(sys.argv[1], sys.argv[2], pathlib.Path(folder)) if len(sys.argv) > 2 else OnGpu(sys.argv[1], pathlib.Path(folder))
+        without_a_process(machine, each_loses_alone(machine))
+        products(machine)
+        served(sys.argv[1])
+    print("\n".join(FAILURES))
+    sys.exit(1 if FAILURES else 0)
+
+
+if __name__ == "__main__":
+    main()
