@@ -38,6 +38,7 @@ struct Magnitudes {
   int first, last;  // exponents, as frexp() has them
   double root;      // of their mean square
   bool chosen;      // several, and all equal, as what a mask puts somewhere
+  double members;
 };
 
 std::vector<Magnitudes> magnitudes_of(const std::byte* data, int64_t count, DType dtype) {
@@ -73,33 +74,49 @@ std::vector<Magnitudes> magnitudes_of(const std::byte* data, int64_t count, DTyp
       members += at(exponent).count;
     }
     const double root = std::ldexp(std::sqrt(squares / static_cast<double>(members)), last);
-    found.push_back({first, last, root, members > 1 && first == last && at(first).least == at(first).most});
+    found.push_back({first, last, root, members > 1 && first == last && at(first).least == at(first).most,
+                     static_cast<double>(members)});
     first = last;
   }
   return found;
 }
 
-// What roundings are taken of, beside the two values themselves. Values that were chosen say nothing about others;
-// what rounding leaves of a sum that cancels tells of the larger numbers that it was computed from.
-class Scale {
+// How far values may be apart. Values that were chosen say nothing about others; what rounding leaves of a sum that
+// cancels tells of the larger numbers that it was computed from, in f32 or f64 whatever it is stored as.
+class Tolerance {
  public:
-  Scale(const std::byte* data, int64_t count, DType dtype)
-      : all_(magnitudes_of(data, count, dtype)), least_noise_(std::ldexp(1.0, dtype == DType::f64 ? -59 : -30)) {}
-  [[nodiscard]] double of(double magnitude) const {
+  Tolerance(const std::byte* data, int64_t count, DType dtype)
+      : all_(magnitudes_of(data, count, dtype)),
+        stored_(allowed(dtype)),
+        rounding_(std::ldexp(1.0, dtype == DType::f64 ? -53 : -24)) {}
+  // Of a value that is among the data, and another one in its place.
+  [[nodiscard]] double of(double value, double other) const {
+    const double magnitude = std::max(std::abs(value), std::abs(other));
     int exponent = 0;
-    std::frexp(magnitude, &exponent);
-    double scale = 0;
+    std::frexp(value == 0 ? magnitude : value, &exponent);
+    double scale = magnitude, left = 0;
+    const Magnitudes* own = nullptr;
     for (const Magnitudes& one : all_) {
-      const bool among = exponent >= one.first && exponent <= one.last;
-      const bool left_of_it = !one.chosen && magnitude >= least_noise_ * one.root;
-      if (among || left_of_it) scale = std::max(scale, one.root);
+      if (exponent >= one.first && exponent <= one.last) own = &one;
     }
-    return scale;
+    if (own != nullptr) scale = std::max(scale, own->root);
+    for (const Magnitudes& one : all_) {
+      if (&one == own || one.last < exponent || one.chosen || magnitude < least_noise * rounding_ * one.root) continue;
+      left = std::max(left, ((own != nullptr && is_chance(*own, one)) ? of_sums : of_few) * rounding_ * one.root);
+    }
+    return stored_ * scale + left;
   }
 
  private:
+  static constexpr double of_sums = 1024, of_few = 16;  // roundings
+  static constexpr double least_noise = 1.0 / 64;       // of a rounding: what is smaller was not computed from that
+  // Whether there are so few as small ones that they may be larger ones that came out near zero: of numbers without a
+  // preference as many are below a size as it is a part of theirs. More than four times that is something else.
+  static bool is_chance(const Magnitudes& small, const Magnitudes& large) {
+    return small.members <= 4 + 4 * large.members * std::min(1.0, std::ldexp(1.0, small.last) / large.root);
+  }
   std::vector<Magnitudes> all_;
-  double least_noise_;  // relative; six bits less than a rounding in the type that is computed in
+  double stored_, rounding_;  // relative
 };
 
 std::string place_in(const TensorView& view, int64_t flat) {
@@ -119,15 +136,14 @@ std::optional<std::string> disagreement_of(const TensorView& one, const TensorVi
   const auto* a = one.as<const std::byte>();
   const auto* b = other.as<const std::byte>();
   const bool real = types::is_float(dtype);
-  const Scale scale(a, real ? count : 0, dtype);
+  const Tolerance tolerance(a, real ? count : 0, dtype);
   int64_t differing = 0;
   std::string first;
   for (int64_t i = 0; i < count; ++i) {
     if (real) {
       const double x = types::load_f64(a + i * step, dtype), y = types::load_f64(b + i * step, dtype);
       if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-      const double larger = std::max(std::abs(x), std::abs(y));
-      if (std::isfinite(larger) && std::abs(x - y) <= allowed(dtype) * std::max(larger, scale.of(larger))) continue;
+      if (std::isfinite(x) && std::isfinite(y) && std::abs(x - y) <= tolerance.of(x, y)) continue;
       if (differing++ == 0) first = fmt::format("{} is {:.9g}, there {:.9g}", place_in(one, i), y, x);
     } else {
       const int64_t x = types::load_i64(a + i * step, dtype), y = types::load_i64(b + i * step, dtype);

@@ -25,11 +25,11 @@ bool add_tuning_machine(toolchain::CacheKey& key, ContextState& context, const T
 TuningRecord load_tuning(const FoundState& found);
 void save_tuning(const FoundState& found, const TuningRecord& record);
 
-// "name<TAB>microseconds" lines; unreadable lines end the parse (the entry's checksum already passed).
 // Replaces times of the same names, or removes them (no time), and leaves others.
 using TuningChanges = std::vector<std::pair<std::string, std::optional<double>>>;
 void amend_tuning(toolchain::Cache& cache, const toolchain::CacheKey& key, const TuningChanges& changes);
 
+// "name<TAB>microseconds" lines; unreadable lines end the parse (the entry's checksum already passed).
 std::string encode_tuning(const TuningRecord& record);
 TuningRecord decode_tuning(std::string_view text);
 

@@ -483,6 +483,23 @@ TEST(Agreement, RoundingIsNoDifference) {
     EXPECT_FALSE(agree(f32, {2, mask, 0, mask}, {2, mask, 0.001, mask})) << "of a zero";
   }
   EXPECT_FALSE(agree(bf16, {2, -1e4, 1, -1e4}, {2, -1e4, 1.25, -1e4}));
+  // Values of two magnitudes, each as good as the other.
+  std::vector<double> one, other, few, near, far;
+  for (int i = 0; i < 64; ++i) {
+    const bool large = i % 2 == 0;
+    one.push_back(large ? 1000 + 17 * i : 2.0 * (i % 5) - 5);
+    other.push_back(large ? one.back() : 7);
+    few.push_back(i == 40 ? 0.5 : 1000 + 17 * i);
+    near.push_back(few.back() + (i == 40 ? 0.05 : 0));
+    far.push_back(few.back() + (i == 40 ? 0.5 : 0));
+  }
+  for (const DType dtype : {f8e5m2, f16, bf16, f32, f64}) {
+    EXPECT_TRUE(agree(dtype, one, one)) << dtype_name(dtype);
+    EXPECT_FALSE(agree(dtype, one, other)) << dtype_name(dtype);
+  }
+  EXPECT_TRUE(agree(f32, few, near)) << "one of many, which came out near zero";
+  EXPECT_FALSE(agree(f32, few, far));
+  EXPECT_FALSE(agree(f32, {2, -1e5, 1, -1.1e5, 0.5, 1.5, 3, 2.5}, {4, -1e5, 1, -1.1e5, 0.5, 1.5, 3, 2.5}));
   EXPECT_FALSE(agree(f32, {2, -1e30, 1, -1.5e30}, {2, -1e30, 1.001, -1.5e30})) << "whose rounding is far from 1";
   const double most = std::numeric_limits<double>::max();
   EXPECT_FALSE(agree(f64, {2, -most, 1}, {7, -most, 1}));
