@@ -116,9 +116,14 @@ std::vector<toolchain::PtxasRemarks> CudaState::known_remarks(const package::Ker
 
 Result<void> CudaState::judge(const package::Kernel& kernel, const GpuBinary& binary) {
   auto judged = toolchain::check_remarks(binary.remarks, kernel.name);
-  // The family that always exists is right, whatever it costs; any other would only be chosen for its speed.
+  // The family that always exists is right, whatever it costs, and so is a map of which threads keep nothing: behind
+  // any other stands a candidate that needs less, and it would only be chosen for its speed.
   const auto* gemm = std::get_if<package::GpuGemmConfig>(&kernel.config);
-  if (judged || (gemm != nullptr && gemm->family != package::GpuFamily::Simt)) return judged;
+  const auto* map = std::get_if<package::GpuMapConfig>(&kernel.config);
+  const bool has_others = gemm != nullptr  ? gemm->family != package::GpuFamily::Simt
+                          : map != nullptr ? map->panels && map->kept_cols > 0
+                                           : false;
+  if (judged || has_others) return judged;
   context_.log_once(kernel.name, kernel.name + " may be slow: " + judged.error().diagnostics().front().reason);
   return {};
 }

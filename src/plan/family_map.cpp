@@ -195,6 +195,8 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
     for (const Keeping& keeping :
          reduces ? std::span<const Keeping>(reducing_keepings) : std::span<const Keeping>(keepings)) {
       const auto [config, launches] = gpu_config(program, shape, gpu.sms, false, keeping);
+      // Rows of any length have forms of their own beside those of the expected one, which leave too few registers.
+      if (config.panels && keeping.blocks > keepings[0].blocks && !config.fixed_cols) continue;
       add(fmt::format("{}_map_{}x{}{}{}_{}", target.backend == Backend::cuda ? "cuda" : "hip", config.piece_rows,
                       config.piece_cols, config.panels ? "_panels" : "", config.panels ? keeping.suffix : "",
                       target.arch),

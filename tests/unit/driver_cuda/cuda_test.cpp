@@ -108,6 +108,30 @@ TEST_F(CudaApi, SpillingKernelsArePassedOverAndSaidSo) {
   EXPECT_EQ(logged("may be slow"), 1U);
 }
 
+// A map of which threads keep rows has candidates that keep less; the last of them is used whatever it costs.
+TEST_F(CudaApi, MapsThatSpillArePassedOver) {
+  const auto program =
+      Program::parse("def f(x: f32[4096, \"n\"]):\n    y = softmax(x * 2.0, dim=-1)\n    return y\n", "f.py").value();
+  const auto rows = [&](const std::string& spills) {
+    nvrtc_.spills_if = spills;
+    nvrtc_.sources.clear();
+    ContextOptions fresh = options();
+    fresh.cache_enabled = false;
+    Context c = Context::make(fresh).value();
+    const auto compiled = compile(program, {Backend::cuda, {}, ""}, {{"n", 2048}}, c);
+    EXPECT_TRUE(compiled) << compiled.error().render();
+    return nvrtc_.sources;
+  };
+  EXPECT_NE(rows("").back().find("short_rows<0, 8>"), std::string::npos) << "all of a row";
+  EXPECT_EQ(logged("is passed over"), 0U);
+  EXPECT_NE(rows("short_rows<0, 8>").back().find("short_rows<0, 4>"), std::string::npos) << "half of one";
+  EXPECT_EQ(logged("is passed over"), 2U) << "with as many registers as there are, too";
+  EXPECT_EQ(logged("may be slow"), 0U);
+  EXPECT_EQ(rows("codetta_rows").back().find("short_rows<0"), std::string::npos);
+  EXPECT_EQ(logged("is passed over"), 5U);
+  EXPECT_EQ(logged("may be slow"), 1U);
+}
+
 TEST_F(CudaApi, MeasuresByReplayingAGraph) {
   Context c = context();
   const Problem p = problem(c);
