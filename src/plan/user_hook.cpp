@@ -154,6 +154,30 @@ bool has_its_own(std::string_view code, std::string_view name) {
   return false;
 }
 
+// The name that the Hook<...> at this place gets: of using, typedef, or a macro; or "".
+std::string_view name_given(std::string_view code, size_t at) {
+  std::string_view before = base::trim(code.substr(0, at));
+  if (before.ends_with("::")) before = base::trim(before.substr(0, before.rfind("codetta")));
+  if (before.ends_with("=")) {
+    const size_t equals = before.size() - 1;
+    const std::string_view name = word_before(before, equals);
+    const auto first = static_cast<size_t>(name.data() - code.data());
+    return word_before(code, first) == "using" ? name : std::string_view();
+  }
+  const std::string_view word = word_before(before, before.size());
+  if (word == "typedef") {
+    const Places places = list_behind(code, at + hook_type.size(), '<');
+    if (places.empty()) return {};
+    size_t begin = places.back().second + 1;
+    while (begin < code.size() && is_blank(code[begin])) ++begin;
+    size_t end = begin;
+    while (end < code.size() && is_word(code[end])) ++end;
+    return code.substr(begin, end - begin);
+  }
+  if (word.empty()) return {};
+  return word_before(code, static_cast<size_t>(word.data() - code.data())) == "define" ? word : std::string_view();
+}
+
 Result<std::optional<size_t>> hook_of_cpp(const UserSource& source, size_t operands,
                                           const std::vector<ir::TensorType>& results) {
   const Pragmas pragmas(source);
@@ -181,13 +205,20 @@ Result<std::optional<size_t>> hook_of_cpp(const UserSource& source, size_t opera
     CODETTA_CHECK_OK(check_hook_type(pragmas, found->second, result, results[result]));
     return std::optional<size_t>(found->first);
   }
-  // Hook<...> elsewhere: that a parameter is one would not be seen.
+  // By another name it is not seen that a parameter is one.
   for (size_t at = find_word(code, hook_type, 0); at != std::string_view::npos && !has_its_own(code, hook_type);
        at = find_word(code, hook_type, at + 1)) {
-    if (list_behind(code, at + hook_type.size(), '<').empty()) continue;
-    return pragmas.wrong(span_at(at, hook_type.size()),
-                         fmt::format("no parameter of {} is written as one", source.name),
-                         "write Hook<T, rank> in the list of parameters itself, in the place of a result");
+    const std::string_view name = name_given(code, at);
+    if (name.empty()) continue;
+    for (const Places& list : lists_of(code, source.name, true)) {
+      const bool takes = std::any_of(list.begin(), list.end(), [&](const auto& place) {
+        return find_word(code.substr(0, place.second), name, place.first) != std::string_view::npos;
+      });
+      if (!takes) continue;
+      return pragmas.wrong(span_at(at, hook_type.size()),
+                           fmt::format("{} takes one as {}, of which it cannot be seen", source.name, name),
+                           "write Hook<T, rank> in the list of parameters itself, in the place of a result");
+    }
   }
   return std::optional<size_t>();
 }
@@ -249,6 +280,12 @@ Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t 
   if (!gpu && source.language != UserSource::Language::Cpp) return std::optional<size_t>();
   CODETTA_CHECK_OK(check_parameter_names(source));
   return gpu ? hook_of_gpu(source, operands, results.size()) : hook_of_cpp(source, operands, results);
+}
+
+bool has_hooks(const UserSource& source) {
+  const Pragmas pragmas(source);
+  const std::string_view code = pragmas.code();
+  return find_word(code, hook_type, 0) != std::string_view::npos && !has_its_own(code, hook_type);
 }
 
 std::optional<Rejection> hook_obstacle(const package::EpilogueProgram& program) {

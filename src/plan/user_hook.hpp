@@ -12,11 +12,14 @@
 
 namespace codetta::plan {
 
+// Whether a source in C++ mentions Hook<...>, be it of another of its kernels, and has no type of its own called so.
+bool has_hooks(const UserSource& source);
+
 // Which parameter of the function, counted over the operands and results of a call, is a hook: in C++ the one of type
 // Hook<T, rank>, in CUDA C++ and HIP the one that a clause hook(name) names. None: the source has no hook.
 // Errors, at their place in the source: E0231 for several hooks, a hook that is an operand or of another type than its
-// result, a Hook that is no parameter, a clause that names no result; E0228 for a parameter with a name that means
-// something else there.
+// result, a parameter that is one by another name, a clause that names no result; E0228 for a parameter with a name
+// that means something else there.
 Result<std::optional<size_t>> hooked_parameter(const UserSource& source, size_t operands,
                                                const std::vector<ir::TensorType>& results);
 

@@ -458,6 +458,10 @@ TEST_F(ProgramHook, WhatIsNoHook) {
        231},
       {"void twice(Tensor<const float, 2> x, Hook<float, 3> y)" + body, "this takes 3 dims of float", 231},
       {"using H = Hook<float, 2>;\nvoid twice(Tensor<const float, 2> x, H y)" + body, "twice.cpp:1:11", 231},
+      {"using H = codetta::Hook<float, 2>;\nvoid twice(Tensor<const float, 2> x, H& y)" + body, "twice takes one as H",
+       231},
+      {"typedef Hook<float, 2> H;\nvoid twice(Tensor<const float, 2> x, H y)" + body, "twice takes one as H", 231},
+      {"#define H Hook<float, 2>\nvoid twice(Tensor<const float, 2> x, H y)" + body, "twice takes one as H", 231},
       {"using T = double;\nvoid twice(Tensor<const float, 2> x, Hook<T, 2> y)" + body, "twice", 504},
       {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y.store(1, 2.0f); }\n", "an index a dim", 504},
       {"void twice(Tensor<const float, 2> x, Hook<float, 2> y) { y(0, 0) = 1; }\n", "twice", 504},
@@ -475,14 +479,22 @@ TEST_F(ProgramHook, WhatIsNoHook) {
       EXPECT_EQ(error.diagnostics().front().where.file, "twice.cpp") << error.render();
     }
   }
-  // Sizes that are computed, in front of it; a type of the source's own that is called so.
+  // Sizes that are computed, in front of it; a type of the source's own that is called so; hooks of others in the
+  // source, by any name, and none at all.
   for (const char* source :
        {"void twice(Tensor<const float, (3 > 2 ? 2 : 1)> x, Hook<float, (2 < 3) + 1> y) {\n"
         "  for (int64_t i = 0; i < y.size(0) * y.size(1); ++i) y.store(i / 24, i % 24, 2 * x(i / 24, i % 24));\n}\n",
         "template <class T> struct Hook { T twice(T v) const { return v + v; } };\n"
         "void twice(Tensor<const float, 2> x, Tensor<float, 2> y) {\n"
         "  for (int64_t i = 0; i < y.size(0) * y.size(1); ++i)\n"
-        "    y(i / 24, i % 24) = Hook<float>().twice(x(i / 24, i % 24));\n}\n"}) {
+        "    y(i / 24, i % 24) = Hook<float>().twice(x(i / 24, i % 24));\n}\n",
+        "using H = Hook<float, 2>;\n"
+        "template <class T, int rank> void put(Hook<T, rank>& y, int64_t r, int64_t c, T v) { y.store(r, c, v); }\n"
+        "void put(Tensor<float, 2>& y, int64_t r, int64_t c, float v) { y(r, c) = v; }\n"
+        "void other(Tensor<const float, 2> x, H y) { put(y, 0, 0, x(0, 0)); }\n"
+        "void twice(Tensor<const float, 2> x, Tensor<float, 2> y) {\n  const char* h = \"Hook<float, 2>\";\n"
+        "  for (int64_t i = 0; i < y.size(0) * y.size(1); ++i) put(y, i / 24, i % 24, (h ? 2 : 1) * x(i / 24, i % "
+        "24));\n}\n"}) {
     run_checked(parse(text, source), text, {random_input("x", f32, {7, 24}, 1)}, context_, meaning_);
   }
   // What is called as a type of the source hides it.
