@@ -197,12 +197,13 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
       gemm.b_alignment = std::min(gemm.b_alignment, factor_alignment(graph, product.b.source));
   }
   // Then only kernels fit that copy them first, or take one element at a time.
+  const auto apart = [](int64_t elements) { return 2 * std::min(elements, int64_t{1} << 40) + 1; };
   if (any_a) {
-    gemm.a_row_stride = 2 * gemm.k + 1;
+    gemm.a_row_stride = apart(gemm.k);
     gemm.a_k_stride = 2;
   }
   if (any_b) {
-    gemm.b_k_stride = 2 * own_columns + 1;
+    gemm.b_k_stride = apart(own_columns);
     gemm.b_col_stride = 2;
   }
   gemm.epilogue_alignment = epilogue_alignment(scope, region);
