@@ -192,11 +192,6 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         .help("choose --target cpu, cpu:avx2, cpu:avx512, cuda:sm_90a, hip:gfx942, ...");
   }
   const bool gpu = target.backend != Backend::cpu;
-  if (gpu && options.tune_seconds > 0) {
-    return diag::error(diag::Code::host_feature, "libraries for a GPU are not tuned while they are built")
-        .reason("candidates would be timed on this machine, whose GPU need not be the one that runs the library")
-        .help("leave out --tune: the cost model decides for the hinted sizes");
-  }
   if (programs.empty()) {
     return diag::error(diag::Code::usage, "no program is given")
         .reason("a library has a function for each")

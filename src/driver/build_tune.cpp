@@ -8,11 +8,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "codetta/device.hpp"
 #include "codetta/fill.hpp"
 #include "diag/diagnostic.hpp"
 #include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_arguments.hpp"
+#include "driver/sampler.hpp"
 #include "driver/trial.hpp"
 #include "driver/user_tuning.hpp"
 #include "emit/package.hpp"
@@ -32,8 +34,10 @@ constexpr int64_t unknown_size = 512;
 // One choice of kernels with data of its own, ready to be timed.
 struct Trial {
   std::vector<Tensor> data;
-  std::unique_ptr<Clock::time_point> started;  // of the run under way, which has a limit; null where none is needed
-  std::optional<runtime::Execution> execution;
+  std::vector<runtime::cuda::DeviceBuffer> there;  // on a GPU, instead
+  std::unique_ptr<Clock::time_point> started;      // of the run under way, which has a limit; null where none is needed
+  std::optional<Execution> execution;
+  std::optional<Sampler> sampler;  // on a GPU, where runs can be captured
 };
 
 double since(Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); }
@@ -89,13 +93,13 @@ bool has_user_kernel(const package::Package& package) {
 }
 
 // Whether a program that may not end, or may crash, does so on this data, found out in a process that can be ended.
-Result<void> try_run(const std::string& name, runtime::Execution& execution, const BuildOptions& options,
+Result<void> try_run(const std::string& name, Trial& trial, bool own, Trials& trials, const BuildOptions& options,
                      const ContextState& context) {
   const auto outcome =
-      trial_run(execution, context.pool->size(), options.trial_seconds, [&] { return !is_cancelled(context); });
-  if (!outcome) {  // no process for it: between steps it is watched in this one
+      trials.run(*trial.execution, options.trial_seconds, true, [&] { return !is_cancelled(context); });
+  if (!outcome) {  // no process for it: on a CPU it is watched in this one, between steps
     if (options.progress)
-      options.progress(fmt::format("{}: its first run has no process of its own: {}", name, outcome.error().message()));
+      options.progress(fmt::format("{}: its first run has no process of its own: {}", name, outcome.error()));
     return {};
   }
   switch (outcome->end) {
@@ -104,23 +108,47 @@ Result<void> try_run(const std::string& name, runtime::Execution& execution, con
     case base::IsolatedEnd::Stopped:
       return tuning_cancelled(name);
     case base::IsolatedEnd::TimedOut:
-      return endless(name, options.trial_seconds,
-                     "tuning ran it once, by one thread on random data of the hinted sizes");
+      return endless(name, options.trial_seconds, "tuning ran it once on random data of the hinted sizes");
     case base::IsolatedEnd::Died:
       break;
   }
+  if (own) {
+    return diag::error(diag::Code::device_failed, "a kernel that ran on the device has failed")
+        .reason(outcome->summary)
+        .help("it was in a process of its own; report this");
+  }
   return diag::error(diag::Code::extern_failed, fmt::format("{} crashed in its first run while it was tuned", name))
-      .reason(fmt::format("{}; it ran on random data of the hinted sizes", outcome->summary()))
+      .reason(fmt::format("{}; it ran on random data of the hinted sizes", outcome->summary))
       .help("look at the program's own kernels and functions: every index and size is theirs to check");
 }
 
 Result<void> run(Trial& trial) {
   if (trial.started) *trial.started = Clock::now();
-  return trial.execution->run();
+  if (runtime::Execution* cpu = ExecutionState::cpu(*trial.execution)) return cpu->run();
+  CODETTA_CHECK_OK(trial.execution->run());
+  return ExecutionState::cuda(*trial.execution)->device()->synchronize();
+}
+
+// Random; null for no elements.
+Result<TensorView> add_data(Trial& trial, DType dtype, const Dims& shape, uint64_t seed,
+                            const runtime::cuda::DeviceRef& device, ContextState& context) {
+  CODETTA_TRY(Tensor tensor, Tensor::make(dtype, shape, *context.allocator));
+  fill_random(tensor, seed);
+  if (device == nullptr) {
+    trial.data.push_back(std::move(tensor));
+    return trial.data.back().view();
+  }
+  const size_t bytes = static_cast<size_t>(tensor.view().element_count() * dtype_size(dtype));
+  if (bytes == 0) return TensorView::make(nullptr, dtype, shape);
+  CODETTA_TRY(runtime::cuda::DeviceBuffer memory, runtime::cuda::DeviceBuffer::make(device, bytes));
+  CODETTA_CHECK_OK(device->upload(memory.address(), tensor.data(), bytes, nullptr));
+  CODETTA_CHECK_OK(device->synchronize(nullptr));
+  trial.there.push_back(std::move(memory));
+  return TensorView::make(reinterpret_cast<void*>(trial.there.back().address()), dtype, shape);
 }
 
 Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const SizeHints& hints,
-                      const ConstantValues& values, const BuildOptions& build, ContextState& context) {
+                      const ConstantValues& values, const BuildOptions& build, Trials& trials, ContextState& context) {
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.name = name, .build_id = build_id()}));
   const auto package = std::make_shared<const package::Package>(std::move(made));
   if (const package::CallExtern* call = extern_in(*package)) return no_extern(name, call->name);
@@ -128,7 +156,12 @@ Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const Siz
   runtime::Bindings bindings;
   bindings.tensors.resize(package->buffers.size());
   bindings.scalars.resize(package->buffers.size());
-  CODETTA_TRY(bindings.packed_b, packed_constants(package, values, *context.pool));
+  runtime::cuda::DeviceRef device;
+  if (runs_on_gpu(plan.target)) {
+    CODETTA_TRY(device, context.gpu(plan.target).device_for(plan.target));
+  } else {
+    CODETTA_TRY(bindings.packed_b, packed_constants(package, values, *context.pool));
+  }
   const auto value = [&](std::string_view symbol) -> std::optional<int64_t> {
     for (const auto& [known, size] : hints) {
       if (known == symbol) return size;
@@ -145,35 +178,73 @@ Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const Siz
     }
     Dims shape;
     for (const types::Dim& dim : buffer.shape) shape.push_back(dim.evaluate(value).value_or(1));
-    CODETTA_TRY(Tensor tensor, Tensor::make(buffer.dtype, shape, *context.allocator));
-    fill_random(tensor, b + 1);
-    bindings.tensors[b] = tensor.view();
-    trial.data.push_back(std::move(tensor));
+    CODETTA_TRY(bindings.tensors[b], add_data(trial, buffer.dtype, shape, b + 1, device, context));
   }
-  std::vector<runtime::KernelEntry> entries;
-  for (const package::Kernel& kernel : package->kernels) {
-    CODETTA_TRY(LoadedKernel loaded, context.load(kernel, plan.target.isa));
-    entries.push_back(std::move(loaded.entry));
+  const bool loops = has_loop(*package), own = !loops && !has_user_kernel(*package);
+  const auto goes_on = [name, &build, &context](Clock::time_point started) -> Result<void> {
+    if (is_cancelled(context)) return tuning_cancelled(name);
+    if (since(started) <= build.trial_seconds) return {};
+    return endless(name, build.trial_seconds, "tuning ran it on random data of the hinted sizes");
+  };
+  // Later runs may differ from the first: donated parameters do. Between steps of a GPU only loops are looked at, since
+  // runs that are looked at are none to be captured.
+  if (device == nullptr ? !own : loops) trial.started = std::make_unique<Clock::time_point>();
+  // Random indices are out of range, and are to be taken as others, not to end the run.
+  constexpr bool checked = false;
+  if (device != nullptr) {
+    GpuPreparation how;
+    how.checked = checked;
+    if (trial.started)
+      how.observer = [goes_on, started = trial.started.get()](const runtime::StepEvent&, const runtime::cuda::Device&,
+                                                              runtime::cuda::StreamHandle) {
+        return goes_on(*started);
+      };
+    double compile_seconds = 0;
+    CODETTA_TRY(runtime::cuda::Execution execution,
+                prepare_gpu(context, package, plan.target, std::move(bindings), compile_seconds, std::move(how)));
+    trial.execution = ExecutionState::make(std::move(execution), nullptr, package, compile_seconds);
+  } else {
+    std::vector<runtime::KernelEntry> entries;
+    for (const package::Kernel& kernel : package->kernels) {
+      CODETTA_TRY(LoadedKernel loaded, context.load(kernel, plan.target.isa));
+      entries.push_back(std::move(loaded.entry));
+    }
+    runtime::ExecutionOptions options;
+    options.pool = context.pool;
+    options.allocator = context.allocator;
+    options.checked = checked;
+    if (trial.started)
+      options.observer = [goes_on, started = trial.started.get()](const runtime::StepEvent&) {
+        return goes_on(*started);
+      };
+    CODETTA_TRY(runtime::Execution execution,
+                runtime::Execution::make(package, std::move(entries), std::move(bindings), options));
+    trial.execution = ExecutionState::make(std::move(execution), nullptr, package, 0);
   }
-  runtime::ExecutionOptions options;
-  options.pool = context.pool;
-  options.allocator = context.allocator;
-  options.checked = false;  // random indices are out of range, and are to be taken as others, not to end the run
-  const bool watched = has_loop(*package) || has_user_kernel(*package);
-  if (watched) {  // later runs may differ from the first: donated parameters do
-    trial.started = std::make_unique<Clock::time_point>();
-    options.observer = [name, started = trial.started.get(), &build,
-                        &context](const runtime::StepEvent&) -> Result<void> {
-      if (is_cancelled(context)) return tuning_cancelled(name);
-      if (since(*started) <= build.trial_seconds) return {};
-      return endless(name, build.trial_seconds, "tuning ran it on random data of the hinted sizes");
-    };
-  }
-  CODETTA_TRY(trial.execution, runtime::Execution::make(package, std::move(entries), std::move(bindings), options));
   if (trial.started) *trial.started = Clock::now() + std::chrono::hours(48);  // the process of the trial has its own
-  if (watched) CODETTA_CHECK_OK(try_run(name, *trial.execution, build, context));
+  if (device != nullptr || !own) CODETTA_CHECK_OK(try_run(name, trial, own, trials, build, context));
   CODETTA_CHECK_OK(run(trial));  // what ends early would be timed as fast
+  if (device != nullptr && !loops) {
+    auto sampler = Sampler::make(std::span(&*trial.execution, 1));
+    if (sampler) trial.sampler = *std::move(sampler);
+  }
   return trial;
+}
+
+// By the clock, of a run that is waited for, where it can't be captured. Microseconds.
+Result<double> time_once(Trial& trial) {
+  if (trial.sampler) return trial.sampler->sample();
+  const auto start = Clock::now();
+  CODETTA_CHECK_OK(run(trial));
+  return since(start) * 1e6;
+}
+
+// What a candidate loses by alone; else the program, or what is around it, is to blame.
+bool is_candidates_own(const Error& error) {
+  constexpr diag::Code own[] = {diag::Code::kernel_resources, diag::Code::compile_rejected, diag::Code::launch_limits,
+                                diag::Code::device_failed};
+  return std::any_of(std::begin(own), std::end(own),
+                     [&](diag::Code code) { return error.code() == static_cast<uint16_t>(code); });
 }
 
 // Integers become indices of a dim of this size.
@@ -197,6 +268,23 @@ void take(plan::Plan& plan, const std::string& call, const std::string& configur
   }
 }
 
+// Side by side, for a GPU, before any of them is timed; one that does not compile is left to prepare(), which tells.
+void compile_ahead(plan::Plan& plan, size_t k, size_t count, const std::string& name, ContextState& context) {
+  if (!runs_on_gpu(plan.target)) return;
+  std::vector<package::Package> packages;
+  for (size_t c = 0; c < count; ++c) {
+    plan.kernels[k].chosen = c;
+    auto made = emit::emit_package(plan, {.name = name, .build_id = build_id()});
+    if (made) packages.push_back(*std::move(made));
+  }
+  std::vector<const package::Kernel*> kernels;
+  for (const package::Package& package : packages) {
+    for (const package::Kernel& kernel : package.kernels) kernels.push_back(&kernel);
+  }
+  if (plan.target.backend == Backend::hip) return context.hip.compile_ahead(kernels);
+  context.cuda.compile_ahead(kernels);
+}
+
 double median(std::vector<double>& times) {
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
   return times[times.size() / 2];
@@ -210,9 +298,8 @@ Result<std::vector<double>> time_in_turn(std::vector<Trial>& trials, const std::
   for (int round = 0; round < 5 || (round < 201 && since(begin) < seconds); ++round) {
     for (size_t i = 0; i < trials.size(); ++i) {
       if (is_cancelled(context)) return tuning_cancelled(name);
-      const auto start = Clock::now();
-      CODETTA_CHECK_OK(run(trials[i]));
-      times[i].push_back(since(start) * 1e6);
+      CODETTA_TRY(const double measured, time_once(trials[i]));
+      times[i].push_back(measured);
     }
   }
   std::vector<double> medians;
@@ -225,35 +312,52 @@ Result<std::vector<double>> time_in_turn(std::vector<Trial>& trials, const std::
 Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const SizeHints& hints,
                               const ConstantValues& values, const BuildOptions& options, ContextState& context) {
   using List = nlohmann::ordered_json;
-  CODETTA_CHECK_OK(device_supports(plan.target));
+  CODETTA_CHECK_OK(context.check_runs(plan.target));
   if (!(options.trial_seconds > 0)) {
     return diag::error(diag::Code::option_range,
                        fmt::format("{:g} seconds are no time for a run", options.trial_seconds))
         .reason("the limit has to be above 0 seconds")
         .help("leave out `trial_seconds`: it is 60");
   }
+  Trials apart(context, plan.target);
+  apart.begin();
   List picks = List::array();
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     if (plan.kernels[k].user) {  // tune_configurations() has picked; whether the program comes to its end with it
-      CODETTA_TRY(const Trial trial, prepare(plan, name, hints, values, options, context));
+      CODETTA_TRY(const Trial trial, prepare(plan, name, hints, values, options, apart, context));
       continue;
     }
     const auto& candidates = plan.kernels[k].discovery.candidates;
     const size_t count = std::min(candidates.size(), most_candidates);
     std::vector<Trial> trials;
+    std::vector<size_t> tried;  // candidates that have one
+    std::vector<std::string> failures(count);
+    std::optional<Error> failed;
+    compile_ahead(plan, k, count, name, context);
     for (size_t c = 0; c < count; ++c) {
       plan.kernels[k].chosen = c;
-      CODETTA_TRY(Trial trial, prepare(plan, name, hints, values, options, context));
-      trials.push_back(std::move(trial));
+      auto trial = prepare(plan, name, hints, values, options, apart, context);
+      if (!trial && !is_candidates_own(trial.error())) return trial.error();
+      if (!trial) {
+        failures[c] = trial.error().message();
+        if (!failed) failed = trial.error();
+        continue;
+      }
+      trials.push_back(*std::move(trial));
+      tried.push_back(c);
     }
-    plan.kernels[k].chosen = 0;
+    if (trials.empty()) return *failed;
+    plan.kernels[k].chosen = tried[0];
     CODETTA_TRY(const std::vector<double> times,
                 time_in_turn(trials, name, options.tune_seconds / static_cast<double>(plan.kernels.size()), context));
     const auto best = std::min_element(times.begin(), times.end());
-    plan.kernels[k].chosen = static_cast<size_t>(best - times.begin());
+    plan.kernels[k].chosen = tried[static_cast<size_t>(best - times.begin())];
     List measured = List::array();
-    for (size_t c = 0; c < count; ++c)
-      measured.push_back({{"kernel", candidates[c].name}, {"program_microseconds", times[c]}});
+    for (size_t t = 0; t < tried.size(); ++t)
+      measured.push_back({{"kernel", candidates[tried[t]].name}, {"program_microseconds", times[t]}});
+    for (size_t c = 0; c < count; ++c) {
+      if (!failures[c].empty()) measured.push_back({{"kernel", candidates[c].name}, {"failure", failures[c]}});
+    }
     const std::string& picked = candidates[plan.kernels[k].chosen].name;
     if (options.progress) options.progress(fmt::format("{}: product {} takes {}, {:.1f} us", name, k, picked, *best));
     picks.push_back({{"product", k}, {"picked", picked}, {"measured", std::move(measured)}});
@@ -274,6 +378,11 @@ Result<std::string> tune_configurations(plan::Plan& plan, const Program& program
   const std::string& name = Program::Access::state(program)->function.name;
   std::vector<NamedArgument> arguments;
   std::vector<Tensor> data;
+  std::vector<DeviceTensor> there;  // on a GPU, instead
+  std::optional<Device> device;
+  if (runs_on_gpu(plan.target)) {
+    CODETTA_TRY(device, Device::open(plan.target.backend, context));
+  }
   CODETTA_TRY(const std::vector<ProgramInput> inputs, program.missing({}, hints, unknown_size));
   for (const ProgramInput& input : inputs) {
     if (input.is_number) {
@@ -282,8 +391,14 @@ Result<std::string> tune_configurations(plan::Plan& plan, const Program& program
       continue;
     }
     CODETTA_TRY(Tensor tensor, Tensor::make(input.dtype, input.shape, *state.allocator));
-    fill_random(tensor, data.size() + 1);
+    fill_random(tensor, arguments.size() + 1);
     if (input.index_limit > 0) wrap(tensor.view(), input.index_limit);
+    if (device) {
+      CODETTA_TRY(DeviceTensor copy, DeviceTensor::copy_of(*device, tensor.view()));
+      arguments.push_back({input.name, copy.view()});
+      there.push_back(std::move(copy));
+      continue;
+    }
     arguments.push_back({input.name, tensor.view()});
     data.push_back(std::move(tensor));
   }

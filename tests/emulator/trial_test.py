@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crashes or hangs on a GPU while it is tuned loses alone, in a second command, over the emulator in the place of AMD's runtime (which takes no times: it refuses captures).
+"""Tuning on a GPU, of GEMMs, programs and libraries: what crashes or hangs loses alone, in a second command, over the emulator in the place of AMD's runtime (which takes no times: it refuses captures).
 Arguments: the codetta command, the emulated runtime. Without the runtime: on the NVIDIA GPU of this machine, with times."""
+import json
 import os
 import pathlib
 import subprocess
@@ -89,6 +90,22 @@ def products(machine):
         FAILURES.append(f"a GEMM: {told}, note {found.get('note')!r}")
 
 
+def built(machine):
+    """A library whose products take what is fastest here, for each hinted size, which its manifest says."""
+    (machine.folder / "two.py").write_text('def two(x: f32["b", 64], w: f32[64, 48], v: f32[48, 32]):\n    h = relu(x @ w)\n    y = h @ v\n    return y\n')
+    done = machine.run("build", "two.py", "-o", "libtwo.so", "--target", TARGET, "--tune", "--hint", "b=16,40", "--budget", "1")
+    if done.returncode != 0:
+        return
+    tuning = json.loads((machine.folder / "two.json").read_text())["tuning"]
+    if sorted(tuning) != ["two, b = 16", "two, b = 40"]:
+        FAILURES.append(f"build --tune: {sorted(tuning)}")
+    for found in tuning.values():
+        for product in found["products"]:
+            timed = {one["kernel"]: one["program_microseconds"] for one in product["measured"] if "program_microseconds" in one}
+            if len(timed) < 2 or timed.get(product["picked"]) != min(timed.values()):
+                FAILURES.append(f"build --tune: {product}")
+
+
 def served(command):
     """The command serves nobody who does not greet it."""
     for said in (b"", b"\x05\0\0\0\0\0\0\0hello", b"\xff" * 64, b"\x00" * 8):
@@ -102,6 +119,7 @@ def main():
         machine = Machine(sys.argv[1], sys.argv[2], pathlib.Path(folder)) if len(sys.argv) > 2 else OnGpu(sys.argv[1], pathlib.Path(folder))
         without_a_process(machine, each_loses_alone(machine))
         products(machine)
+        built(machine)
         served(sys.argv[1])
     print("\n".join(FAILURES))
     sys.exit(1 if FAILURES else 0)

@@ -698,7 +698,7 @@ class Others(unittest.TestCase):
         good, _ = build(text, "kept")
         before = good.read_bytes()
         cases = [(["--header", WORK / "no" / "such.h"], 3, "E0543"), (["--manifest", WORK], 3, "E0543"),
-                 (["--header", WORK / "libkept.so"], 2, "E0701"), (["--target", "cuda:sm_90a", "--tune"], 1, "E0440"),
+                 (["--header", WORK / "libkept.so"], 2, "E0701"), (["--target", "metal", "--tune"], 1, "E0440"),
                  (["--engine-dir", WORK], 3, "E0541"), (["--hint", "b"], 2, "E0701"),
                  (["--hint", "b=99999999999999999999"], 2, "E0701"), (["--hint", "nope=3"], 1, "E0209"),
                  (["--hint", "nope=3", "--target", "metal"], 1, "E0209"), (["--hint", "b=3", "--hint", "b=3"], 1, "E0210"),

@@ -227,8 +227,6 @@ TEST_F(NvccFolder, IsRefusedWithoutATarget) {
   options_.benchmark = work_.path() + "/bench.py";
   expect_refused(build(), 440, "sources for nvcc come without a benchmark");
   options_.benchmark.clear();
-  options_.tune_seconds = 1;
-  expect_refused(build(), 440, "libraries for a GPU are not tuned");
 }
 
 TEST_F(NvccFolder, ThatCannotBeWritten) {
