@@ -118,6 +118,7 @@ __attribute__((format(printf, 2, 3))) inline bool beyond(Trouble& trouble, const
 // ---- numbers ----
 inline constexpr i64 workspace_step = 256;  // alignment of everything in the workspace
 inline constexpr i64 most_parameter_bytes = 4096;
+inline constexpr i64 max_coordinate = 0x7fffffff;   // of an element in a tensor map
 inline constexpr i64 map_stride_limit = 1LL << 40;  // bytes, below which strides of tensor maps are
 inline constexpr i64 pack_alignment = 16;           // bytes that rows of a packed factor are multiples of
 inline constexpr i64 pack_blocks = 8;               // a multiprocessor, which walk the rows
@@ -727,6 +728,11 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
       view.dtype = kernel.operands[map.operand].dtype;
       view.address = reinterpret_cast<u64>(operand.data);
       view.fast = p.k;
+      if (map.source == map_made_rows && p.m > max_coordinate / larger(p.batches, 1)) {
+        misfit(trouble, name, "the rows of %lld items of %lld are 2^31 or more, which %.200s does not count", p.batches,
+               p.m, kernel.name);
+        return unaligned(trouble);
+      }
       view.slow = map.source == map_made_a ? p.m : p.m * p.batches;
       slow = operand.stride[1];
       batch = map.source == map_made_a ? operand.stride[0] : 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factors that lie nowhere: what is element-wise in front of a product, computed where the product reads it.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -146,16 +147,34 @@ std::optional<Error> RegionFinder::make_factor(KernelRegion& region, const Facto
   return std::nullopt;
 }
 
+std::vector<NodeId> RegionFinder::own_reductions(const MadeFactor& made) const {
+  std::vector<NodeId> all;
+  for (NodeId leaf : made.leaves) {
+    if (!is_input(leaf) && types::op_info(graph_.node(leaf).op).is_reduction()) all.push_back(leaf);
+  }
+  // How often the factor and its reductions use each value: what is used more often others need.
+  std::map<NodeId, uint32_t> uses;
+  std::set<NodeId> seen;
+  std::vector<NodeId> open{made.value};
+  while (!open.empty() && !all.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    const bool here = node == made.value || std::find(all.begin(), all.end(), node) != all.end();
+    if (!seen.insert(node).second || is_input(node) || is_made(node) || (is_stored(node) && !here)) continue;
+    for (NodeId operand : graph_.operands(node)) {
+      ++uses[operand];
+      open.push_back(operand);
+    }
+  }
+  std::erase_if(all, [&](NodeId node) { return users_[node.index()] > uses[node]; });
+  return all;
+}
+
 std::optional<Error> RegionFinder::add_reductions(MadeFactor& made) {
   KernelRegion reductions, whole;
-  std::vector<NodeId> nodes;
-  for (NodeId leaf : made.leaves) {
-    if (is_input(leaf) || !types::op_info(graph_.node(leaf).op).is_reduction()) continue;
-    // What others need is computed in any case.
-    nodes.push_back(leaf);
-    reductions.stores.push_back({leaf, leaf, 0, std::nullopt});
-  }
+  const std::vector<NodeId> nodes = own_reductions(made);
   if (nodes.empty()) return std::nullopt;
+  for (NodeId node : nodes) reductions.stores.push_back({node, node, 0, std::nullopt});
   const auto here = [&](NodeId node) {
     return node == made.value || std::find(nodes.begin(), nodes.end(), node) != nodes.end();
   };

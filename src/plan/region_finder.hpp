@@ -121,7 +121,9 @@ class RegionFinder {
   void find_made_behind();
   // Whether it lies nowhere but for its product; `readers`: heads that read it.
   [[nodiscard]] bool can_make(const Head& head, bool is_a, size_t readers) const;
-  // What the reductions among a factor's leaves cost, and what they and the factor would in one map.
+  // The reductions among a factor's leaves that nothing but the factor needs: others are computed in any case.
+  [[nodiscard]] std::vector<NodeId> own_reductions(const MadeFactor& made) const;
+  // What these cost, and what they and the factor would in one map.
   std::optional<Error> add_reductions(MadeFactor& made);
   [[nodiscard]] std::vector<const Head*> heads_at(size_t place) const;
   // Why a factor cannot be computed in blocks; else it is in the region.

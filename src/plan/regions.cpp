@@ -229,14 +229,13 @@ void RegionFinder::find_stored() {
     if (!needed_[i] || is_input(node)) continue;
     if (graph_.node(node).op == Op::matmul) {
       const Head& head = heads_[head_of_[i]];
-      for (const auto& [made, source] : {std::pair(head.makes_a, head.a.source), {head.makes_b, head.b.source}}) {
-        if (made) {
-          needed_[source.index()] = true;
-          of_factor[source.index()] = made == head.makes_a && source == head.a.source && options_.inside;
-        } else {
-          reads(source);
-        }
-      }
+      const auto takes = [&](bool made, NodeId source, bool inside) {
+        if (!made) return reads(source);
+        needed_[source.index()] = true;
+        of_factor[source.index()] = inside;
+      };
+      takes(head.makes_a, head.a.source, options_.inside);
+      takes(head.makes_b, head.b.source, head.makes_a && head.b.source == head.a.source && options_.inside);
       continue;
     }
     const Op op = graph_.node(node).op;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "device/host/gpu_plan.h"
@@ -141,6 +142,33 @@ TEST(FoldBatch, CopiedFactorsAreAllOneMatrixOrNone) {
                         : "it is no one matrix for all items, and the B of a further product is not");
       }
     }
+  }
+}
+
+// Rows of all items, one behind the other, that are more than a coordinate counts: another kernel may take them.
+TEST(TiledView, MadeRowsHaveACoordinate) {
+  for (const auto& [batches, m, fits] : {std::tuple(i64{1}, i64{0x7fffffff}, true),
+                                         {i64{4}, i64{1} << 28, true},
+                                         {i64{8}, i64{1} << 28, false},
+                                         {i64{1} << 40, i64{1} << 40, false}}) {
+    Map map{};
+    map.source = map_made_rows;
+    map.box_fast = map.box_slow = 64;
+    const OperandFacts facts{12, false, 0, 1};
+    Kernel kernel{};
+    kernel.name = "kernel";
+    kernel.operands = &facts;
+    kernel.maps = &map;
+    kernel.map_count = 1;
+    Plan plan{};
+    plan.problem.m = m, plan.problem.k = 64, plan.problem.batches = batches;
+    Operand operand{};
+    operand.stride[1] = 64;
+    Tiled view{};
+    Trouble trouble;
+    EXPECT_EQ(tiled_view(kernel, plan, map, operand, "x", view, trouble), fits) << m;
+    EXPECT_EQ(trouble.unaligned, !fits) << "so that the next program is tried";
+    EXPECT_EQ(view.slow == batches * m, fits);
   }
 }
 

@@ -90,6 +90,21 @@ TEST(GpuFactors, RowsAreFinishedWhereTheyAreMultiplied) {
       << notes_of(without);
 }
 
+// What others read of the reductions is computed in any case, and no price of making A.
+TEST(GpuFactors, ReductionsThatOthersReadCostNothing) {
+  for (const auto& [others, priced] : {std::pair("", true), {", d", true}, {", m, d", false}}) {
+    const std::string text = std::string(
+                                 "def f(q: bf16[128, 2048, 128], k: bf16[128, 2048, 128], v: bf16[128, 2048, 128]):\n"
+                                 "    s = cast(q @ transpose(k), bf16)\n    m = max(s, dim=-1)\n"
+                                 "    e = exp(s - m)\n    d = sum(e, dim=-1)\n"
+                                 "    y = cast(cast(e / d, bf16) @ v, bf16)\n    return y") +
+                             others + "\n";
+    const std::string notes = notes_of(plan_of(text, "sm_100a"));
+    EXPECT_NE(notes.find("made by the product, again for each tile that reads it, "), std::string::npos) << notes;
+    EXPECT_EQ(notes.find(" us for reductions of its rows; ") != std::string::npos, priced) << others << notes;
+  }
+}
+
 // Of two matrices, of 8-bit elements or down its columns, A does not come by the copy engine.
 TEST(GpuFactors, E0422OtherThanTheEngineBrings) {
   for (const auto& [parameter, a, reason] :
