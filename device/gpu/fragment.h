@@ -3,7 +3,8 @@
 // side by side along the columns of a row (`across` of them, `lanes` columns each), then along rows. The method names
 // are those that the printer knows (device/cpu/fragment.h says what each means). With `whole`, every position has all
 // lanes or none, and every unit-stride operand, and every Indexed one whose blocks are whole vectors, is aligned;
-// without, elements are taken one by one. Nothing outside the piece's valid extent is touched.
+// without, elements are taken one by one, but where `asks`: then `wide` says at run time whether it is so, the same in
+// all threads, and code exists once for both. Nothing outside the piece's valid extent is touched.
 #pragma once
 
 #include "device/gpu/access.h"
@@ -50,13 +51,17 @@ CODETTA_FN void prefetch_full(const Operand& o, const Tile& tile) {
   }
 }
 
-template <bool whole, int across, class P>
+template <bool whole, int across, class P, bool asks = false>
 struct TileFragment {
   const P& params;
   const Tile& tile;
+  const bool wide;
   i32 r = 0, c, n;
 
-  CODETTA_MEMBER TileFragment(const P& p, const Tile& t) : params(p), tile(t) { at_column(t.thread % across * lanes); }
+  CODETTA_MEMBER TileFragment(const P& p, const Tile& t, bool in_vectors = whole)
+      : params(p), tile(t), wide(in_vectors) {
+    at_column(t.thread % across * lanes);
+  }
   CODETTA_MEMBER void at_column(i32 column) {
     c = column;
     const i32 left = tile.cols - column;
@@ -90,13 +95,12 @@ struct TileFragment {
   template <class V>
   CODETTA_MEMBER V accum(int part) const {
     const element<V>* p = (const element<V>*)tile.acc + (part * tile.acc_part_stride + r * tile.acc_ld + c);
-    if constexpr (whole) {
-      return *(const V*)p;
-    } else {
-      V v;
-      CODETTA_EACH_LANE v.e[i] = i < n ? p[i] : (element<V>)0;
-      return v;
+    if constexpr (whole || asks) {
+      if (whole || wide) return *(const V*)p;
     }
+    V v;
+    CODETTA_EACH_LANE v.e[i] = i < n ? p[i] : (element<V>)0;
+    return v;
   }
   // The accumulators here, kept for later phases.
   template <class V>
@@ -115,7 +119,9 @@ struct TileFragment {
   template <class V, bool written = false, class E>
   CODETTA_MEMBER V load_full(const Ref<E>& o) const {
     const E* p = o.p + (r * o.row_stride + c);
-    if constexpr (whole) return load_whole<V, written>(p);
+    if constexpr (whole || asks) {
+      if (whole || wide) return load_whole<V, written>(p);
+    }
     return gather<V, written>(p, 1, n);
   }
   template <class V, bool written = false, class E>
@@ -124,9 +130,9 @@ struct TileFragment {
   }
   template <class V, bool written = false, class E>
   CODETTA_MEMBER V load_row(const Ref<E>& o) const {
-    if constexpr (whole) {
-      if (n != 0) return load_whole<V, written>(o.p + c);  // also threads without columns come here
-      return splat<V>(0);
+    if constexpr (whole || asks) {
+      if ((whole || wide) && n != 0) return load_whole<V, written>(o.p + c);  // also threads without columns come here
+      if (whole) return splat<V>(0);
     }
     return gather<V, written>(o.p + c, 1, n);
   }
@@ -145,9 +151,9 @@ struct TileFragment {
   // Blocks of `block` columns are whole vectors, where that is a multiple of the lanes.
   template <class V, i64 block, bool written = false, class E, class F>
   CODETTA_MEMBER V load_indexed(const E* row, i64, F column_offset) const {
-    if constexpr (whole && block % lanes == 0) {
-      if (n != 0) return load_whole<V, written>(row + column_offset(tile.col + c));
-      return splat<V>(0);
+    if constexpr ((whole || asks) && block % lanes == 0) {
+      if ((whole || wide) && n != 0) return load_whole<V, written>(row + column_offset(tile.col + c));
+      if (whole) return splat<V>(0);
     }
     V v;
     CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i)) : (E)0;
@@ -196,10 +202,10 @@ struct TileFragment {
   template <class V, class E>
   CODETTA_MEMBER void put_full(const Ref<E>& o, V v) const {
     E* p = o.p + (r * o.row_stride + c);
-    if constexpr (whole)
-      store_whole(p, v);
-    else
-      scatter(p, 1, v, n);
+    if constexpr (whole || asks) {
+      if (whole || wide) return store_whole(p, v);
+    }
+    scatter(p, 1, v, n);
   }
   template <class V, class E>
   CODETTA_MEMBER void put_full_strided(const Ref<E>& o, V v) const {
@@ -219,9 +225,9 @@ struct TileFragment {
   }
   template <class V, i64 block, class E, class F>
   CODETTA_MEMBER void put_indexed(E* row, i64, F column_offset, V v) const {
-    if constexpr (whole && block % lanes == 0) {
-      if (n != 0) store_whole(row + column_offset(tile.col + c), v);
-      return;
+    if constexpr ((whole || asks) && block % lanes == 0) {
+      if ((whole || wide) && n != 0) store_whole(row + column_offset(tile.col + c), v);
+      if (whole || wide) return;
     }
     CODETTA_EACH_LANE {
       if (i < n) row[column_offset(tile.col + c + i)] = v.e[i];
