@@ -173,7 +173,7 @@ class CudaPrinter {
   }
   // Whether whole vectors have code of their own: behind so much work they would save less than a tenth of the time.
   [[nodiscard]] bool knows_whole(uint32_t index) const {
-    return !is_hip(options_.arch) || phase_clocks(program_, index) <= 80;
+    return !is_hip(options_.arch) || plan::phase_clocks(program_, index) <= 80;
   }
   // Whether pieces that are not complete ask at run time, with each access, if it is one of whole vectors: code for
   // both is a third of what Clang would compile for HIP, and so is its time.
@@ -372,7 +372,7 @@ void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& p
 
 // Rows of a piece that a thread has under way at once: many hide the latency of loads, shuffles and long functions.
 int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
-  const double clocks = phase_clocks(program_, index);
+  const double clocks = plan::phase_clocks(program_, index);
   const bool warpgroup = index == 0 && by_warpgroups();
   int rows = layout_.lanes > 4 ? 1 : clocks <= 20 ? 8 : clocks <= 64 ? 4 : clocks <= 100 ? 2 : 1;
   if (!warpgroup) rows = std::min(rows, clocks <= 20 ? 4 : clocks <= 48 ? 2 : 1);

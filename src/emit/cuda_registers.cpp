@@ -63,7 +63,7 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
     const auto rows = out.block_with("};", "struct Rows");
     for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, "[2];");
   }
-  const bool light = phase_clocks(program, 0) <= 24 && plan::sm90_shape(program, config).accumulators <= 128 &&
+  const bool light = plan::phase_clocks(program, 0) <= 24 && plan::sm90_shape(program, config).accumulators <= 128 &&
                      config.tile_n / program.split.ways % 32 == 0;
   out.line("static constexpr int strip_steps = ", light ? 2 : 1, ";");
   out.blank();

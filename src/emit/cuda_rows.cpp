@@ -202,7 +202,7 @@ Result<void> RowsPrinter::print_long(CodeWriter& out) {
     print_states(out, p);
     {
       const auto segment = out.block_with("});", "each_segment<decltype(f)::segment>(params, tile, [&]");
-      print_row_phase(out, phase, {"f.pieces()", phase_clocks(program_, p) <= 12 ? 2 : 1});
+      print_row_phase(out, phase, {"f.pieces()", plan::phase_clocks(program_, p) <= 12 ? 2 : 1});
     }
     print_finish(out, p);
   }
@@ -260,18 +260,6 @@ Result<int> RowsPrinter::print(CodeWriter& out) {
 }
 
 }  // namespace
-
-double phase_clocks(const package::EpilogueProgram& program, uint32_t index) {
-  double clocks = 0;
-  for (const package::Inst& inst : program.phases[index].insts) {
-    if (inst.kind == package::Inst::Kind::Op) clocks += plan::vector_clocks(inst.op, inst.type);
-    if (types::byte_size(inst.type) == 8) clocks += 4;
-  }
-  for (const package::Reduction& reduction : program.reductions) {
-    if (reduction.phase == index) clocks += reduction.kind == package::ReduceKind::LogSumExp ? 60 : 1;
-  }
-  return clocks;
-}
 
 std::string_view state_name(package::ReduceKind kind) {
   static constexpr std::array<std::string_view, 4> names{"SumState", "MaxState", "MinState", "LogSumExpState"};

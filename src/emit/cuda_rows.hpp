@@ -14,9 +14,6 @@
 
 namespace codetta::emit {
 
-// Clocks of a phase's operations, a vector at a time, as the cost model counts them.
-double phase_clocks(const package::EpilogueProgram& program, uint32_t phase);
-
 // Of device/gpu/reduce.h.
 std::string_view state_name(package::ReduceKind kind);
 

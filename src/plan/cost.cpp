@@ -74,6 +74,18 @@ double vector_clocks(Op op, DType type) {
   return base() * (types::bits(type) == 64 ? 2 : 1);
 }
 
+double phase_clocks(const package::EpilogueProgram& program, uint32_t index) {
+  double clocks = 0;
+  for (const package::Inst& inst : program.phases[index].insts) {
+    if (inst.kind == package::Inst::Kind::Op) clocks += vector_clocks(inst.op, inst.type);
+    if (types::byte_size(inst.type) == 8) clocks += 4;
+  }
+  for (const package::Reduction& reduction : program.reductions) {
+    if (reduction.phase == index) clocks += reduction.kind == package::ReduceKind::LogSumExp ? 60 : 1;
+  }
+  return clocks;
+}
+
 namespace {
 
 constexpr double issue_clocks = 0.1;    // lost for each load or broadcast beside the multiply-adds, measured

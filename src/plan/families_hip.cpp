@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/kept.hpp"
+#include "plan/families.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -86,6 +87,12 @@ Mainloop hip_simt_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   return loop;
 }
 
+std::vector<GpuGemmConfig> hip_simt_configurations(const GpuProblem& p) {
+  std::vector<GpuGemmConfig> all = simt_configurations(p);
+  for (GpuGemmConfig& config : all) config.lanes = hip_lanes(p.epilogue);
+  return all;
+}
+
 std::optional<Rejection> refuse_mfma(const GpuProblem& p) { return refuse_hip_matrix(mfma_family(), p); }
 std::optional<Rejection> refuse_wmma(const GpuProblem& p) { return refuse_hip_matrix(wmma_family(), p); }
 std::vector<GpuGemmConfig> mfma_configurations(const GpuProblem& p) {
@@ -96,7 +103,7 @@ std::vector<GpuGemmConfig> wmma_configurations(const GpuProblem& p) {
 }
 
 constexpr std::array hip_table{
-    GpuFamilyInfo{GpuFamily::Simt, always, refuse_hip_simt, simt_configurations, hip_simt_mainloop},
+    GpuFamilyInfo{GpuFamily::Simt, always, refuse_hip_simt, hip_simt_configurations, hip_simt_mainloop},
     GpuFamilyInfo{GpuFamily::Mfma, on_cdna, refuse_mfma, mfma_configurations, hip_matrix_mainloop},
     GpuFamilyInfo{GpuFamily::Wmma, on_rdna, refuse_wmma, wmma_configurations, hip_matrix_mainloop},
 };
@@ -122,6 +129,14 @@ std::span<const GpuFamilyInfo> hip_families() { return hip_table; }
 
 Rejection hip_rejection(GpuFamily family, diag::Code code, std::string text) {
   return {static_cast<uint16_t>(code), fmt::format("hip_{}", package::name_of(family)), std::move(text), {}};
+}
+
+int hip_lanes(const package::EpilogueProgram& epilogue) {
+  constexpr double much = 24;  // clocks an element: a compute unit then finishes less than three in one
+  double most = 0;
+  for (uint32_t phase = 0; phase < epilogue.phases.size(); ++phase)
+    most = std::max(most, phase_clocks(epilogue, phase));
+  return most > much ? 2 : 4;
 }
 
 std::string hip_kernel_name(const GpuGemmConfig& c, std::string_view arch) {

@@ -70,6 +70,7 @@ std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, con
   const HipArchitecture& arch = *find_hip(p.gpu.arch);
   const int64_t element = types::byte_size(s.a), cols = p.root_cols();
   GpuGemmConfig base;
+  base.lanes = hip_lanes(p.epilogue);
   base.family = family.family;
   base.a_dtype = s.a;
   base.b_dtype = s.b;
