@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speed of the bare CPU engine against what the machine can do: a register-only multiply-add loop, and the read
-// bandwidth. Usage: cpu_probe [filter]. One line per shape; "peak" is measured beside each row.
+// bandwidth. Usage: cpu_probe [filter | runs]. One line per shape; "peak" is measured beside each row.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -208,6 +208,45 @@ void read_bandwidth() {
               static_cast<int>(sink & 1));
 }
 
+#if defined(__x86_64__)
+// A matrix far larger than the caches, written past them and read, tile by tile: how much the length of a tile's rows
+// matters.
+void runs() {
+  typedef float V __attribute__((vector_size(16)));
+  constexpr int64_t rows = 5376, width = 12288, tile_rows = 24, lengths[] = {128, 256, 512, 1024, 2048, 4096, width};
+  AlignedBuffer matrix(static_cast<size_t>(rows * width));
+  V sum{};
+  const auto over_tiles = [&](int64_t length, auto&& vector) {
+    return seconds([&] {
+      for (int64_t row = 0; row < rows; row += tile_rows) {
+        for (int64_t column = 0; column < width; column += length) {
+          for (int64_t r = row; r < row + tile_rows; ++r) {
+            auto* at = reinterpret_cast<V*>(static_cast<std::byte*>(matrix.data) + r * width + column);
+            for (int64_t i = 0; i < length / 16; ++i) vector(at + i);
+          }
+        }
+      }
+      __builtin_ia32_sfence();
+    });
+  };
+  std::vector<double> past(std::size(lengths), 1e30), read(std::size(lengths), 1e30);
+  for (int repeat = 0; repeat < 9; ++repeat) {  // taking turns
+    for (size_t i = 0; i < std::size(lengths); ++i) {
+      past[i] = std::min(past[i], over_tiles(lengths[i], [&](V* at) {
+                           __builtin_ia32_movntps(reinterpret_cast<float*>(at), V{1, 2, 3, 4});
+                         }));
+      read[i] = std::min(read[i], over_tiles(lengths[i], [&](V* at) { sum += *at; }));
+    }
+  }
+  for (size_t i = 0; i < std::size(lengths); ++i) {
+    constexpr double bytes = static_cast<double>(rows * width) * 1e-9;
+    std::printf("tiles of %lld rows of %5lld bytes: stores past the caches %5.1f GB/s, reads %5.1f GB/s%s\n",
+                static_cast<long long>(tile_rows), static_cast<long long>(lengths[i]), bytes / past[i], bytes / read[i],
+                sum[0] < 0 ? " " : "");
+  }
+}
+#endif
+
 CpuGemmConfig make(CpuFamily family, DType a, DType b, DType acc, int mr, int nr, int tile_rows, int tile_cols, int kc,
                    bool pack_a = false) {
   CpuGemmConfig c;
@@ -279,6 +318,9 @@ int main(int argc, char** argv) {
       {"1 x 64^3 f32", in_place(DType::f32, 64, 64, 64, 512), 64, 64, 64, 1, false},
   };
   if (filter.empty()) read_bandwidth();
+#if defined(__x86_64__)
+  if (filter.empty() || filter == "runs") runs();
+#endif
   for (const Row& row : rows) {
     if (filter.empty() || std::string(row.name).find(filter) != std::string::npos) measure(row);
   }

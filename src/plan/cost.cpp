@@ -88,9 +88,8 @@ double phase_clocks(const package::EpilogueProgram& program, uint32_t index) {
 
 namespace {
 
-constexpr double issue_clocks = 0.1;    // lost for each load or broadcast beside the multiply-adds, measured
-constexpr double run_bytes = 256;       // a stream in pieces of so many bytes reaches half of its rate, measured
-constexpr double past_run_bytes = 128;  // the same of stores past the caches, which wait for nothing to come
+constexpr double issue_clocks = 0.1;  // lost for each load or broadcast beside the multiply-adds, measured
+constexpr double run_bytes = 256;     // a stream in pieces of so many bytes reaches half of its rate, measured
 constexpr double fma_latency = 4, loads_per_clock = 2;
 constexpr double tile_us = 0.05, launch_us = 0.15, fan_out_us = 3, slice_us = 0.5;
 constexpr double pack_rate = 12, transpose_rate = 5;  // bytes per nanosecond, read and written
@@ -103,7 +102,7 @@ double level_rate(const MachineFacts& machine, double bytes) {
 
 double bytes_of(DType dtype, double elements) { return static_cast<double>(types::byte_size(dtype)) * elements; }
 double ceil_div(double a, double b) { return std::ceil(a / b); }
-double in_runs(double bytes, double half = run_bytes) { return bytes / (bytes + half); }
+double in_runs(double bytes) { return bytes / (bytes + run_bytes); }
 
 // Clocks of one k step of a block of r rows and v vectors: multiply-adds, loads, or the latency of too few
 // accumulators.
@@ -235,7 +234,10 @@ struct Model {
     return operand.access == package::Access::Full && operand.unit_stride;
   }
   [[nodiscard]] double epilogue_us(std::string& note) const {
-    double clocks = 0, bytes = 0, past = 0, all_clocks = 0;
+    double clocks = 0, bytes = 0, past = 0, all_clocks = 0, narrowest = 8;
+    const auto through_caches = [&](const package::Operand& operand) {
+      if (goes_by_rows(operand)) narrowest = std::min(narrowest, bytes_of(operand.dtype, 1));
+    };
     const double elements = batch * m * root_cols;
     for (const package::Phase& phase : p.epilogue.phases) {
       // B's panel flows through the other half of L1 meanwhile.
@@ -246,8 +248,10 @@ struct Model {
                                               : 0;  // accumulators pass through L1, or L2
       for (const package::Inst& inst : phase.insts) {
         if (inst.kind == package::Inst::Kind::Op) vector += vector_clocks(inst.op, inst.type);
-        if (inst.kind == package::Inst::Kind::Load)
+        if (inst.kind == package::Inst::Kind::Load) {
           vector += access_clocks(p.epilogue.operands[inst.index], bytes, elements);
+          through_caches(p.epilogue.operands[inst.index]);
+        }
       }
       double written = 0;
       for (const package::Store& store : phase.stores) {
@@ -263,6 +267,7 @@ struct Model {
           past += moved;
         } else {
           bytes += 2 * moved;
+          through_caches(operand);
         }
       }
       clocks += vector;
@@ -270,10 +275,12 @@ struct Model {
     clocks += 2.0 * static_cast<double>(p.epilogue.reductions.size());
     const double lanes = std::max(1.0, static_cast<double>(p.set->lanes));
     all_clocks = clocks * elements / lanes;
-    const double run = 4 * std::min<double>(c.tile_cols, root_cols);
     double rate = level_rate(p.machine, bytes);
-    if (bytes > static_cast<double>(p.machine.l2)) rate *= in_runs(run);
-    const double past_rate = p.machine.memory_rate * in_runs(run, past_run_bytes);
+    if (bytes > static_cast<double>(p.machine.l2))
+      rate *= in_runs(narrowest * std::min<double>(c.tile_cols, root_cols));
+    // Stores past the caches wait for nothing to come: their rate is the same in pieces of any length from 128 bytes on
+    // (cpu_probe runs, bench/NOTES.md).
+    const double past_rate = p.machine.memory_rate;
     note = fmt::format("{:.0f} clocks a vector of {} elements, {:.0f} bytes at {:.3g} bytes/ns", clocks, lanes, bytes,
                        rate);
     if (past > 0) note += fmt::format(", {:.0f} past the caches at {:.3g}", past, past_rate);
