@@ -244,7 +244,8 @@ void add_wide_tiles(const FamilyProblem& problem, const GemmShape& shape, const 
       return;
     const int64_t cols = shape.m == 1 ? 4096 : fetches ? int64_t{4} * config.nr : 1024;
     wide.tile_cols = round_to(std::min<int64_t>(shape.n, cols), config.nr);
-    wide.kc = fetches ? fetched_k(shape.b) : 256;
+    const bool halves = problem.machine.fma_vectors_per_clock < 2 && problem.set->fetching_row != nullptr;
+    wide.kc = fetches ? fetched_k(shape.b) : shape.m == 1 && halves ? codetta::cpu::fetching_row_k : 256;
     wide.pack_a =
         fetches || (shape.m > 1 && (config.pack_a || shape.a_row_stride % (4096 / types::byte_size(shape.a)) == 0));
     add(wide);

@@ -140,4 +140,10 @@ constexpr bool fetches_rows(const KernelSet& set, i64 vectors, i64 m, i64 k, i64
          set.fetching[vectors - 1] != nullptr;
 }
 
+// Products of one row with a block of k that is no longer read rows of B with KernelSet::fetching_row where there is
+// one. It pays on processors whose vectors of 64 bytes are two halves: there the accumulators, read and written for
+// each row of B, take longer than B from memory. On others one row at a time is faster (bench/NOTES.md).
+constexpr i64 fetching_row_k = 64;
+constexpr bool fetches_row(const KernelSet& set, i64 kc) { return set.fetching_row != nullptr && kc <= fetching_row_k; }
+
 }  // namespace codetta::cpu

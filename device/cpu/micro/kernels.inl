@@ -239,7 +239,9 @@ CODETTA_INLINE void row_block(const typename P::AVec* a, const char* b, i64 ldb,
   block.store(c, 0, lanes, vectors);
 }
 
-template <class P, int K, int V>
+// K rows of B. What lies below is asked for meanwhile: K rows into the second-level cache with `Below`, or else a single
+// row, by a walk, into the first-level one.
+template <class P, int K, int V, bool Below>
 CODETTA_INLINE void row_pass(const char* a, const char* b, i64 ldb, char* c, i64 columns, const char* init, Ahead& next) {
   typename P::AVec av[K];
   [&]<int... k>(Seq<k...>) __attribute__((always_inline)) {
@@ -253,7 +255,13 @@ CODETTA_INLINE void row_pass(const char* a, const char* b, i64 ldb, char* c, i64
     columns -= vectors * P::lanes;
   };
   for (; columns >= V * P::lanes; move(V)) {
-    if constexpr (K == 1) fetch_lines<(V * P::b_step + 63) / 64, 3>(next);
+    if constexpr (Below) {
+      for (int row = K; row < 2 * K; ++row) {
+        for (int byte = 0; byte < V * P::b_step; byte += 64) __builtin_prefetch(at(b, row * ldb + byte), 0, 2);
+      }
+    } else if constexpr (K == 1) {
+      fetch_lines<(V * P::b_step + 63) / 64, 3>(next);
+    }
     row_block<P, K, V, false>(av, b, ldb, c, 0, init);
   }
   if constexpr (V > 1) {
@@ -262,30 +270,43 @@ CODETTA_INLINE void row_pass(const char* a, const char* b, i64 ldb, char* c, i64
   if (columns > 0) row_block<P, K, 1, true>(av, b, ldb, c, columns, init);
 }
 
+template <class P, int K, int V, bool Below>
+CODETTA_INLINE void row_passes(const void* a_start, const void* b_start, i64 ldb, void* c_start, i64 k, i64 columns,
+                               const void* init_start) {
+  const char* a = at(a_start, 0);
+  const char* b = at(b_start, 0);
+  char* const c = at(c_start, 0);
+  const char* init = init_start == nullptr ? nullptr : at(init_start, 0);
+  const auto pass = [&]<int rows, int vectors, bool below>() __attribute__((always_inline)) {
+    Ahead next{b + rows * ldb, ldb, columns * P::b_step / P::lanes, 0, 0};
+    row_pass<P, rows, vectors, below>(a, b, ldb, c, columns, init, next);
+    a += rows * static_cast<i64>(sizeof(typename P::A));
+    b += rows * ldb;
+    init = c;
+    k -= rows;
+  };
+  while (k >= K) pass.template operator()<K, V, Below>();
+  if constexpr (K > 1) {  // the rows that are left: by single vectors, which is less code
+    while (k > 0) pass.template operator()<1, 1, false>();
+  }
+}
+
 // Four rows of B at a time: more lie in the same sets of the first-level cache where a row is a multiple of a page. Where
 // B is widened on the way, one: memory that is read in one stream comes faster, and the accumulators, which pass through
 // the cache more often, are not what it waits for; the row below is fetched meanwhile (four rows: slower with than
 // without). A call for each block of columns would take as long as its loads.
 template <class P>
-void row_kernel(const void* a_start, i64, const void* b_start, i64 ldb, void* c_start, i64, i64 k, i64 columns,
-                const void* init_start) {
+void row_kernel(const void* a, i64, const void* b, i64 ldb, void* c, i64, i64 k, i64 columns, const void* init) {
   constexpr int together = P::lanes * sizeof(typename P::Acc) == 64 && P::b_step < 64 ? 1 : 4;
-  const char* a = at(a_start, 0);
-  const char* b = at(b_start, 0);
-  char* const c = at(c_start, 0);
-  const char* init = init_start == nullptr ? nullptr : at(init_start, 0);
-  const auto pass = [&]<int K, int V>() __attribute__((always_inline)) {
-    Ahead next{b + K * ldb, ldb, columns * P::b_step / P::lanes, 0, 0};
-    row_pass<P, K, V>(a, b, ldb, c, columns, init, next);
-    a += K * static_cast<i64>(sizeof(typename P::A));
-    b += K * ldb;
-    init = c;
-    k -= K;
-  };
-  while (k >= together) pass.template operator()<together, 4>();
-  if constexpr (together > 1) {  // the rows that are left, at most three: by single vectors, which is less code
-    while (k > 0) pass.template operator()<1, 1>();
-  }
+  row_passes<P, together, 4, false>(a, b, ldb, c, k, columns, init);
+}
+
+// The same for processors that take a vector of 64 bytes in halves: there the accumulators, read and written for every
+// row of B, are what one row at a time waits for (fetches_row).
+template <class P>
+void fetching_row_kernel(const void* a, i64, const void* b, i64 ldb, void* c, i64, i64 k, i64 columns, const void* init) {
+  constexpr bool widens = P::b_step < 64;
+  row_passes<P, widens ? 4 : 8, widens ? 8 : 2, true>(a, b, ldb, c, k, columns, init);
 }
 
 template <class P, int V, bool Partial, class Rows>
@@ -312,6 +333,7 @@ constexpr void add_blocks(KernelSet& set) {
   if constexpr (InPlace) {
     set.partial[V - 1] = BlockTable<P, V, true, Range<R>>::table;
     set.long_row = &row_kernel<P>;
+    if constexpr (P::lanes * sizeof(typename P::Acc) == 64) set.fetching_row = &fetching_row_kernel<P>;
   }
 }
 

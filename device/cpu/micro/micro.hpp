@@ -67,6 +67,8 @@ struct KernelSet {
   // One row of A and rows of B of any length: `lanes` counts its columns, lda and ldc are ignored, k > 0. Null where
   // only packed panels are read.
   Kernel long_row = nullptr;
+  Kernel fetching_row =
+      nullptr;  // the same sums by a walk that asks for the rows below; null where there is no such form
 };
 
 // C[rows][cols] = init + dot products of rows of A and columns of B, both contiguous along k. Column c of B at b + c *

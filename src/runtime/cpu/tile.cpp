@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device/cpu/micro/blocks.hpp"
 #include "runtime/cpu/pack.hpp"
 
 namespace codetta::runtime::cpu {
@@ -89,7 +90,8 @@ abi::Ahead walk_from(const Layout& l, const TileJob& job, const std::byte* b, in
 void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const std::byte* b, int64_t ldb, int64_t cols,
                 int64_t k, bool first, std::byte* c, int64_t ldc, abi::Ahead* next) {
   if (job.rows == 1 && cols > l.nr && k > 0 && l.set->long_row != nullptr) {
-    l.set->long_row(a, job.lda, b, ldb, c, ldc, k, cols, first ? nullptr : c);
+    const abi::Kernel kernel = abi::fetches_row(*l.set, l.kc) ? l.set->fetching_row : l.set->long_row;
+    kernel(a, job.lda, b, ldb, c, ldc, k, cols, first ? nullptr : c);
     return;
   }
   const int64_t lanes = l.set->lanes;

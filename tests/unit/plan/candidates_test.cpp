@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "device/cpu/micro/blocks.hpp"
 #include "plan/families.hpp"
 #include "support/code_recorder.hpp"
 #include "support/plain_store.hpp"
@@ -102,6 +103,21 @@ TEST(Discovery, RanksBlocksThatFetchBOrReadItOnceFirst) {
   EXPECT_FALSE(fetched(shape_of(16, 384, 384)));
   const Discovery square = found(shape_of(1024, 1024, 1024), CpuIsa::avx512);
   EXPECT_EQ(package::cpu(square.candidates.at(0).config).nr, 64) << square.candidates.at(0).name;
+}
+
+// One row asks for the rows of B below where a vector of 64 bytes is two halves of the processor's.
+TEST(Discovery, OneRowFetchesWhereVectorsAreHalves) {
+  const auto kc = [](CpuIsa isa, DType dtype, double vectors_per_clock) {
+    plan::MachineFacts machine;
+    machine.fma_vectors_per_clock = vectors_per_clock;
+    const GemmShape shape = shape_of(1, 4096, 4096, dtype);
+    return package::cpu(plan::discover(plain(), shape, cpu(isa), machine).candidates.at(0).config).kc;
+  };
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    EXPECT_EQ(kc(CpuIsa::avx512, dtype, 1), codetta::cpu::fetching_row_k) << dtype_name(dtype);
+    EXPECT_EQ(kc(CpuIsa::avx512, dtype, 2), 256) << dtype_name(dtype);
+    EXPECT_EQ(kc(CpuIsa::avx2, dtype, 1), 256) << dtype_name(dtype);
+  }
 }
 
 // A store past the caches reads nothing first, and takes as long in short pieces. What the engine stores itself, what

@@ -289,12 +289,12 @@ TEST_P(Levels, GemvOfBothOrders) {
   for (const Types& t : {plain_types[0], plain_types[1], plain_types[2], plain_types[3], plain_types[5]}) {
     for (Order order : {Order::RowMajor, Order::ColumnMajor, Order::Padded, Order::ColumnPadded}) {
       for (int64_t other : {1, 5, 64, 79, 300}) {
-        for (const int kc : {3, 8, 100}) {
+        for (const int kc : {3, 8, 64, 100}) {
           Case c;
           c.config = config_for(CpuFamily::InPlace, GetParam(), t);
           c.config.kc = kc;
           c.config.tile_rows = 1;
-          c.config.tile_cols = 128;
+          c.config.tile_cols = kc == 64 ? 320 : 128;
           c.m = 1;
           c.n = other;
           c.k = 77;
