@@ -5,8 +5,10 @@
 Usage: same_object.py list <folder of a Ninja build> <table>: writes what that build has compiled and is not older than its sources
        same_object.py take <table> <folder of Codetta in this build> [<launcher>...] -- <compiler> <argument>...
 
-An object is taken where the commands are equal, word for word, once each folder of a build is read as the other one, and so is
-what is compiled, if it lies there. Everything else is compiled. <folder of Codetta>/same_objects gets a line for each.
+An object is taken where the commands are equal, word for word, and so is what is compiled. The folder of the build may be
+named by what is compiled and what is made alone, where that of either build is read as the other one: a definition or a folder
+of headers there would be in the object. Everything else is compiled. Whether an object is older than its sources is told by
+times, as Ninja tells it. <folder of Codetta>/same_objects gets a line for each object.
 """
 
 import json
@@ -30,7 +32,9 @@ def words_of(arguments, folder, build):
         if word == "-o":
             made = os.path.join(folder, next(rest))
             word = os.path.relpath(made, build)
-        words.append(word.replace(build, "<build>"))
+        elif word == "-c":
+            word = next(rest).replace(build, "<build>")
+        words.append(word)
     return words, made
 
 
@@ -70,8 +74,6 @@ def write_table(build, table):
 def find(rows, command, build):
     """The object that `command` would make; None where it has to be compiled."""
     words, _ = words_of(command, os.getcwd(), build)
-    if any(word.startswith("-I<build>") for word in words):
-        return None  # generated headers would have to be the same, too
     row = rows.get(shlex.join(words))
     return row["made"] if row and row["text"] == text_of(command[command.index("-c") + 1], build) else None
 
