@@ -178,9 +178,7 @@ std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope
   const Discovery plain = discover(stored.lowered.program, gemm_shape(scope, stored), plan_.target, machine_);
   if (plain.candidates.empty()) return std::nullopt;
   const double product = plain.candidates[0].microseconds;
-  // What reduces rows is launched in any case: little is gained where it takes as long as finishing them.
-  const double least_gain = beside > 0 ? 1.03 : 1;
-  if (least_gain * (beside + inside.microseconds) <= *in_front + product) return std::nullopt;
+  if (beside + inside.microseconds <= *in_front + product) return std::nullopt;
   return Rejection{static_cast<uint16_t>(diag::Code::outside_product),
                    {},
                    fmt::format("made by the product, again for each tile that reads it, {:.1f} us ({}){}; stored in "
