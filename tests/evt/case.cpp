@@ -75,7 +75,11 @@ Problem problem_of(const Case& c) {
     const size_t equal = word.find('='), bracket = word.find('['), close = word.find(']');
     const std::string name = word.substr(0, equal);
     if (bracket == std::string::npos) {
-      arguments.push_back({name, std::stod(word.substr(word.find(':') + 1))});
+      const std::string number = word.substr(word.find(':') + 1);
+      if (number.find_first_of(".e") == std::string::npos)
+        arguments.push_back({name, int64_t{std::stoll(number)}});
+      else
+        arguments.push_back({name, std::stod(number)});
       continue;
     }
     std::vector<int64_t> shape;

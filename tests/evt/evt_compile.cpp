@@ -19,6 +19,7 @@
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "case.hpp"
+#include "example_cases.hpp"
 #include "operations.hpp"
 #include "toolchain/nvcc.hpp"
 
@@ -225,6 +226,7 @@ int run(Options options) {
     int number = 0, count = 0;
     std::vector<Case> cases(all_cases().begin(), all_cases().end());
     cases.insert(cases.end(), operation_cases().begin(), operation_cases().end());
+    cases.insert(cases.end(), example_cases().begin(), example_cases().end());
     for (const Case& c : cases) {
       ++number;
       if (!options.only.empty() && !named(options.only, c.name)) continue;

@@ -9,10 +9,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <regex>
 #include <set>
 
 #include "case.hpp"
+#include "example_cases.hpp"
 #include "operations.hpp"
 #include "types/op.hpp"
 
@@ -91,6 +93,41 @@ TEST(EvtOperations, ThePageSaysWhatBecomesOfEach) {
   ASSERT_NE(end, std::string::npos);
   EXPECT_EQ(text.substr(begin + table_begin.size(), end - begin - table_begin.size()), operations_table())
       << "tools/update_golden writes it";
+}
+
+// Of the examples: a tree, or what is in the way and what to do about it. `evt_compile` compiles the trees.
+TEST(EvtExamples, EachIsATreeOrSaysWhy) {
+  // What refuses an example, on Sm80, and on Sm90 and Sm100.
+  const std::map<std::string, std::pair<int, int>> refused{
+      {"activations", {0, 419}},  // six outputs beside a tile of 128 x 128 x 64
+      {"batched_scale", {311, 311}},
+      {"causal_mask", {311, 311}},
+      {"dropout_residual", {311, 311}},
+      {"heads_first", {311, 311}},
+      {"join_interleaved", {311, 311}},
+      {"rms_norm", {409, 409}},
+      {"rotary", {311, 311}},
+      {"softmax", {409, 409}},
+      {"statistics", {409, 311}},
+      {"swiglu", {311, 311}},
+      {"swiglu_interleaved", {311, 311}},
+  };
+  EXPECT_GE(example_cases().size(), 28U);
+  for (const Case& c : example_cases()) {
+    for (const std::string& target : targets) {
+      const auto text = emit_evt(problem_of(c).arguments, options_of(c, target));
+      const auto found = refused.find(std::string(c.name.substr(8)));
+      const int code = found == refused.end()      ? 0
+                       : target == "cutlass:sm_80" ? found->second.first
+                                                   : found->second.second;
+      EXPECT_EQ(text ? 0 : text.error().code(), code)
+          << c.name << " " << target << (text ? "" : "\n" + text.error().render());
+      if (text) continue;
+      const auto& diagnostic = text.error().diagnostics()[0];
+      EXPECT_FALSE(diagnostic.help.empty()) << text.error().render();
+      EXPECT_GT(diagnostic.where.line, 0U) << text.error().render();
+    }
+  }
 }
 
 TEST(Evt, OneEmissionTakesAFewMilliseconds) {

@@ -129,6 +129,17 @@ class Printer {
     failed_ = error.reason(reason).help(help);
   }
 
+  // At the first of these that the text has, else at the product.
+  void place(diag::ErrorBuilder& error, std::vector<ir::NodeId> nodes) const {
+    const ir::Graph& graph = *problem_.graph;
+    for (const ir::NodeId product : ir::matmuls(graph)) nodes.push_back(product);
+    for (const ir::NodeId node : nodes) {
+      if (!graph.span(node).known()) continue;
+      error.at(graph.source(), graph.span(node));
+      return;
+    }
+  }
+
   Result<void> check_shared_memory() {
     int64_t total = 0;
     std::string list;
@@ -140,7 +151,9 @@ class Printer {
     if (is_sm80()) {
       const int64_t stage = stage_bytes_sm80(problem_), needed = least_stages_sm80 * stage;
       if (needed <= problem_.shared_capacity) return {};
-      return diag::error(diag::Code::epilogue_large, "the tile consumes too much shared memory")
+      auto error = diag::error(diag::Code::epilogue_large, "the tile consumes too much shared memory");
+      place(error, {});
+      return error
           .reason(fmt::format("{} bytes are needed for three stages of A and B, {} each, the fewest that the main loop "
                               "takes, and {} are available",
                               needed, stage, problem_.shared_capacity))
@@ -155,7 +168,9 @@ class Printer {
         (rows * a + problem_.tile[1] * b / (problem_.schedule == EvtSchedule::TmaWarpSpecialized2Sm ? 2 : 1));
     const int64_t needed = total + 2 * stage + 1024, available = problem_.shared_capacity;
     if (needed <= available) return {};
-    return diag::error(diag::Code::epilogue_large, "the epilogue consumes too much shared memory")
+    auto error = diag::error(diag::Code::epilogue_large, "the epilogue consumes too much shared memory");
+    place(error, full_.empty() ? std::vector<ir::NodeId>() : std::vector<ir::NodeId>{full_.back()});
+    return error
         .reason(
             fmt::format("{} bytes are needed and {} available: {} for the epilogue ({}), {} for two stages of A and B",
                         needed, available, total, list, 2 * stage))
@@ -350,6 +365,7 @@ class Printer {
           node.comment);
     }
     const int stages = load ? tree_.shape.stages_c : tree_.shape.stages_d;
+    full_.push_back(node.origin);
     used_.emplace_back(tensor.name,
                        int64_t{tree_.shape.tile_m} * tree_.shape.tile_n * types::byte_size(tensor.dtype) * stages);
     const std::string form = load ? "AuxLoadDescriptor" : "AuxStoreDescriptor";
@@ -497,6 +513,7 @@ class Printer {
   bool uses_map_ = false;
   Tree tree_;
   std::vector<std::pair<std::string, int64_t>> used_;  // shared memory, by operand
+  std::vector<ir::NodeId> full_;                       // what reads or makes operands in shared memory, but C and D
   std::optional<Error> failed_;
   base::CodeWriter out_, aliases_;
   std::map<std::string, std::string> names_;
