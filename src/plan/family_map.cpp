@@ -65,8 +65,12 @@ constexpr std::array<Keeping, 4> keepings{
     {{32, 3, 1, ""}, {32, 2, 1.1, "_b2"}, {16, 2, 1.2, "_r16"}, {0, 2, 1.5, "_r0"}}};
 // Of maps that store no matrix, and load 16-bit elements, more blocks have room: the largest scaled element and the sum
 // of exponents of the same rows with 5 blocks 432 us, 4 478, 3 518.
-constexpr std::array<Keeping, 6> reducing_keepings{
-    {{32, 5, 1.2, "_b5"}, {32, 4, 1.3, "_b4"}, {32, 3, 1.4, ""}, {32, 2, 1.5, "_b2"}, {16, 2, 1.6, "_r16"}, {0, 2, 2, "_r0"}}};
+constexpr std::array<Keeping, 6> reducing_keepings{{{32, 5, 1.2, "_b5"},
+                                                    {32, 4, 1.3, "_b4"},
+                                                    {32, 3, 1.4, ""},
+                                                    {32, 2, 1.5, "_b2"},
+                                                    {16, 2, 1.6, "_r16"},
+                                                    {0, 2, 2, "_r0"}}};
 
 bool only_reduces_halves(const package::EpilogueProgram& program) {
   return std::all_of(program.operands.begin(), program.operands.end(), [](const package::Operand& operand) {
@@ -195,7 +199,8 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
     for (const Keeping& keeping :
          reduces ? std::span<const Keeping>(reducing_keepings) : std::span<const Keeping>(keepings)) {
       const auto [config, launches] = gpu_config(program, shape, gpu.sms, false, keeping);
-      // Rows of any length have forms of their own beside those of the expected one, which leave too few registers for five.
+      // Rows of any length have forms of their own beside those of the expected one, which leave too few registers for
+      // five.
       if (config.panels && keeping.blocks > 4 && !config.fixed_cols) continue;
       add(fmt::format("{}_map_{}x{}{}{}_{}", target.backend == Backend::cuda ? "cuda" : "hip", config.piece_rows,
                       config.piece_cols, config.panels ? "_panels" : "", config.panels ? keeping.suffix : "",
