@@ -12,8 +12,8 @@
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
+#include "driver/same_program.hpp"
 #include "emit/package.hpp"
-#include "ir/analyses.hpp"
 #include "runtime/cpu/fused.hpp"
 
 namespace codetta {
@@ -71,44 +71,6 @@ Error none_left(const std::vector<Rejection>& rejections) {
 namespace {
 
 Error no_kernel() { return nothing_held("kernel", "find_kernels"); }
-
-// But for whether rows lie side by side: what relies on that looks at each launch.
-bool same_program(package::EpilogueProgram found, package::EpilogueProgram other) {
-  for (package::EpilogueProgram* program : {&found, &other}) {
-    for (package::Operand& operand : program->operands) operand.column_major = false;
-  }
-  return found == other;
-}
-
-// The arguments must lead to the same program as those that found the kernel; sizes and pointers may differ. Arguments
-// with equal facts do; else the programs are compared, as bound and, failing that, as lowered.
-Result<void> check_same_program(const FoundState& found, Problem& problem) {
-  const Problem& wanted = found.problem;
-  if (binds_alike(wanted, problem)) return {};
-  CODETTA_CHECK_OK(bind_problem(problem));
-  const bool same_types = problem.facts.a == wanted.facts.a && problem.facts.b == wanted.facts.b;
-  if (same_types && problem.strict == wanted.strict && problem.math == wanted.math) {
-    CODETTA_TRY(const opt::Optimized optimized, optimize_problem(problem, found.context->debug.passes));
-    CODETTA_TRY(const Planned* planned, found.planned());
-    // The product has a place of its own in each graph.
-    const std::vector<ir::NodeId> products = ir::matmuls(optimized.graph);
-    if (products.size() == 1) {
-      CODETTA_TRY(const plan::Lowered lowered, plan::lower_epilogue(optimized.graph, products[0], problem.layouts));
-      if (same_program(planned->plan.kernels[0].lowered.program, lowered.program)) return {};
-    }
-  }
-  return diag::error(diag::Code::kernel_mismatch, "these arguments need another kernel")
-      .reason(!same_types
-                  ? fmt::format("the kernel is for {} x {}, the arguments are {} x {}", dtype_name(wanted.facts.a),
-                                dtype_name(wanted.facts.b), dtype_name(problem.facts.a), dtype_name(problem.facts.b))
-              : problem.strict != wanted.strict ? "the kernel was found with another setting of `strict`"
-              : problem.math != wanted.math
-                  ? fmt::format("the kernel was found with math = {}, the arguments have {}",
-                                math_mode_name(wanted.math), math_mode_name(problem.math))
-                  : "the epilogue, an operand's dtype, broadcast form or layout differs from what the kernel was found "
-                    "with")
-      .help("call find_kernels again with these arguments");
-}
 
 Error nothing_to_pack(const std::string& kernel) {
   return diag::error(diag::Code::not_packable, "this kernel reads B where it lies")

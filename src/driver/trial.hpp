@@ -9,6 +9,7 @@
 #include "base/companion.hpp"
 #include "base/isolated.hpp"
 #include "driver/context.hpp"
+#include "runtime/cuda/execution.hpp"
 #include "runtime/execution.hpp"
 
 namespace codetta::driver {
