@@ -120,6 +120,10 @@ std::optional<Rejection> refuse_copied(const GpuProblem& p, GpuFamily family) {
 }
 
 Rejection no_tile_for_split(const GpuProblem& p, GpuFamily family) {
+  if (p.ways() == 1) {
+    auto [code, why] = no_tile(p, false);
+    return cuda_rejection(family, code, std::move(why));
+  }
   return cuda_rejection(family, diag::Code::family_split,
                         fmt::format("no tile of up to 256 columns holds {} parts in chunks of {} columns", p.ways(),
                                     p.epilogue.split.chunk.to_string()));

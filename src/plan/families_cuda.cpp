@@ -97,6 +97,21 @@ std::string cuda_kernel_name(const GpuGemmConfig& c, std::string_view arch) {
   return fmt::format("{}_{}", name, arch);
 }
 
+std::pair<diag::Code, std::string> no_tile(const GpuProblem& p, bool padding) {
+  const GemmShape& s = p.shape;
+  if (p.ways() > 1) {
+    return {diag::Code::family_split, fmt::format("no tile holds {} parts in chunks of {} columns of this layout",
+                                                  p.ways(), p.epilogue.split.chunk.to_string())};
+  }
+  if (padding && s.m <= 32 && s.n <= 16) {
+    return {diag::Code::family_size,
+            fmt::format("{} x {} would fill at most half of a tile, of which the smallest are 16 x 64 and 64 x 32", s.m,
+                        s.n)};
+  }
+  return {diag::Code::family_size,
+          fmt::format("registers and shared memory hold no tile of {} x {} x {} with this epilogue", s.m, s.n, s.k)};
+}
+
 PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config) {
   PieceLayout layout;
   layout.lanes = config.lanes;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plan/candidates.hpp"
@@ -63,6 +64,9 @@ std::string cuda_kernel_name(const GpuGemmConfig& config, std::string_view arch)
 std::vector<CostTerm> cuda_cost_terms(const GpuProblem& problem, const GpuFamilyInfo& family,
                                       const GpuGemmConfig& config);
 Rejection cuda_rejection(GpuFamily family, diag::Code code, std::string text);
+// Why a family offers none of its tiles: what a split asks for, or sizes. `padding`: it leaves out tiles of which at
+// most half of the rows or columns would be used, and its smallest are 16 x 64 and 64 x 32.
+std::pair<diag::Code, std::string> no_tile(const GpuProblem& p, bool padding);
 
 // How the threads of a group lie over a piece of accumulators, and what their reductions need.
 struct PieceLayout {

@@ -217,8 +217,8 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
                                                      name, k_stride, other_stride, other_name));
   }
   if (sm80_configurations(p).empty()) {
-    return no(diag::Code::family_split, fmt::format("no tile holds {} parts in chunks of {} columns of this layout",
-                                                    p.ways(), p.epilogue.split.chunk.to_string()));
+    auto [code, why] = no_tile(p, true);
+    return no(code, std::move(why));
   }
   return std::nullopt;
 }

@@ -129,8 +129,8 @@ std::optional<Rejection> refuse_stream(const GpuProblem& p) {
            fmt::format("elements of one byte are read along K, and consecutive k of B are {} apart", s.b_k_stride));
   if (defect) return defect;
   if (stream_configurations(p).empty()) {
-    return no(diag::Code::family_split, fmt::format("no tile holds {} parts in chunks of {} columns of this layout",
-                                                    p.ways(), p.epilogue.split.chunk.to_string()));
+    auto [code, why] = no_tile(p, false);
+    return no(code, std::move(why));
   }
   return std::nullopt;
 }

@@ -183,8 +183,8 @@ std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const 
                   p.ways(), least, lds_limit))
         .limited("bytes of LDS", least, lds_limit);
   }
-  return no(diag::Code::family_split, fmt::format("no tile holds {} parts in chunks of {} columns of this layout",
-                                                  p.ways(), p.epilogue.split.chunk.to_string()));
+  auto [code, why] = no_tile(p, true);
+  return no(code, std::move(why));
 }
 
 std::vector<GpuGemmConfig> hip_matrix_configurations(const HipMatrixFamily& family, const GpuProblem& p) {

@@ -451,6 +451,17 @@ TEST(CudaRejections, SayWhyWithNumbers) {
             "E0408: no tile of up to 256 columns holds 4 parts in chunks of 4 columns\n");
   EXPECT_NE(why(found(shape_of(4096, 4096, 4096)), "cuda_sm90").find("variants of tiles that are listed"),
             std::string::npos);
+  EXPECT_EQ(why(found(shape_of(15, 16, 64), "sm_80"), "cuda_sm80"),
+            "E0406: 15 x 16 would fill at most half of a tile, of which the smallest are 16 x 64 and 64 x 32\n");
+  for (const int64_t rows : {1, 15, 17, 33}) {
+    for (const int64_t columns : {1, 15, 17, 33}) {
+      for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+        for (const plan::Rejection& rejection : found(shape_of(rows, columns, 33), arch).rejections)
+          EXPECT_NE(rejection.code, static_cast<uint16_t>(diag::Code::family_split))
+              << rejection.text;  // none is split
+      }
+    }
+  }
   const GemmShape endless = shape_of(int64_t{1} << 30, int64_t{1} << 30, 64, DType::f32);
   EXPECT_EQ(why(found(endless), "cuda_simt"),
             "E0406: 1073741824 x 1073741824 in 1 batch items are more than the 2147483647 tiles that one grid has\n");

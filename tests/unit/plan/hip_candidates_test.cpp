@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which HIP kernels are found, what their configurations keep to, and what is refused with which reason.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <tuple>
+#include <utility>
 
 #include "plan/families_hip.hpp"
 #include "plan/family_map.hpp"
@@ -119,6 +123,25 @@ TEST(HipCandidates, PiecesOfManyPartsAreCutUntilTheyFitIntoLds) {
       EXPECT_LE(c.shared_bytes, plan::lds_limit);
       EXPECT_EQ(c.tile_n / ways % c.piece_cols, 0);
     }
+  }
+}
+
+TEST(HipCandidates, ProblemsSmallerThanHalfOfATileAreToldSo) {
+  for (const char* arch : all_architectures) {
+    for (const auto& [m, n, k] :
+         {std::tuple{15, 16, 64}, std::tuple{17, 1, 64}, std::tuple{32, 16, 256}, std::tuple{1, 1, 33}}) {
+      const Discovery found = hip_found(hip_shape(m, n, k), arch);
+      const std::string why = reasons_of(found, plan::find_hip(arch)->wave == 64 ? "hip_mfma" : "hip_wmma");
+      EXPECT_EQ(why, fmt::format("E0406: {} x {} would fill at most half of a tile, of which the smallest are 16 x 64 "
+                                 "and 64 x 32\n",
+                                 m, n))
+          << arch;
+      EXPECT_TRUE(has_family(found, GpuFamily::Simt));
+    }
+    for (const auto& [m, n] : {std::pair{33, 16}, std::pair{16, 17}})
+      EXPECT_TRUE(has_family(hip_found(hip_shape(m, n, 64), arch),
+                             plan::find_hip(arch)->wave == 64 ? GpuFamily::Mfma : GpuFamily::Wmma))
+          << arch << " " << m << " " << n;
   }
 }
 
