@@ -212,7 +212,7 @@ inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64
     trouble.code = trouble_misfit;
     say(trouble.headline, "%.200s does not take a problem of %lld x %lld in %lld batch items", kernel.name, m, n,
         batch);
-    say(trouble.reason, "an output reads a reduction that this kernel computes for each %s, and there is none",
+    say(trouble.reason, "an output has elements that this kernel computes with each %s, and there is none",
         batch == 0    ? "batch item"
         : p.rows == 0 ? "row"
                       : "column");

@@ -216,7 +216,7 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
   const bool empty = p.batches == 0 || p.rows == 0 || p.cols == 0;
   const int sizes_of_0 = (p.batches == 0 ? 1 : 0) + (p.rows == 0 ? 2 : 0) + (p.cols == 0 ? 4 : 0);
   if ((kernel.missing_when >> sizes_of_0 & 1) != 0)
-    return fail(bad_sizes, "E0610: an output reads a reduction that %s computes for each %s, and there is none",
+    return fail(bad_sizes, "E0610: an output has elements that %s computes with each %s, and there is none",
                 kernel.file,
                 p.batches == 0 ? "batch item"
                 : p.rows == 0  ? "row"

@@ -65,8 +65,12 @@ static unsigned axes_of_results(ReduceAxis axis) {
   return 0;
 }
 
-uint8_t missing_when(const EpilogueProgram& program) {
+uint8_t missing_when(const EpilogueProgram& program, bool in_product) {
   unsigned missing = 0;
+  // What has no batch, or one of which nothing is told apart, is never without items.
+  const bool batched = std::any_of(program.operands.begin(), program.operands.end(), [](const Operand& operand) {
+    return std::any_of(operand.terms.begin(), operand.terms.end(), [](const auto& t) { return t.axis == Axis::Batch; });
+  });
   for (const Phase& phase : program.phases) {
     for (const Store& store : phase.stores) {
       unsigned along = 0, read = 0;
@@ -80,7 +84,9 @@ uint8_t missing_when(const EpilogueProgram& program) {
         if (inst.kind == Inst::Kind::Result) read |= axes_of_results(program.reductions[inst.index].axis);
       }
       for (unsigned empty = 1; empty < 8; ++empty) {
-        if ((along & empty) == 0 && (read & empty) != 0) missing |= 1u << empty;
+        if ((along & empty) != 0) continue;
+        const bool beside = (in_product && &phase == program.phases.data()) || ((empty & 1u) != 0 && along != 0);
+        if ((beside && (batched || (empty & 1u) == 0)) || (read & empty) != 0) missing |= 1u << empty;
       }
     }
   }

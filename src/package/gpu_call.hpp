@@ -22,11 +22,13 @@ FoldSlots fold_slots_of(const EpilogueProgram& program, size_t operand);
 // As rows_fold() of cpu_call.hpp, for hosts that are told the slots: Indexed operands may take part, too.
 bool rows_fold_by_slots(const EpilogueProgram& program);
 
-// Over an empty root space stores that lie along none of the empty axes are still owed, and a result of a reduction
-// that has no element there is not computed: sum(sum(accum, axis="column")) of a product without rows has a value, but
-// no row to be summed in. Bit e, where axes are empty as the bits of e say (1 the batch, 2 rows, 4 columns): such a
-// store reads such a result.
-uint8_t missing_when(const EpilogueProgram& program);
+// Over an empty root space stores that lie along none of the empty axes are still owed. Those of what is computed with
+// the elements of another axis are not made: a result of a reduction that has no element there is not computed
+// (sum(sum(accum, axis="column")) of a product without rows has a value, but no row to be summed in), a product's own
+// kernel, which has phase 0, does not run, and no phase has rows or columns without batch items. Bit e, where axes are
+// empty as the bits of e say (1 the batch, 2 rows, 4 columns): there is such a store. `in_product`: phase 0 is in the
+// kernel of a product.
+uint8_t missing_when(const EpilogueProgram& program, bool in_product);
 
 // Whether the kernel finds all factors but the first of each kind among its operands, or makes them: no other kernel
 // makes one for it.

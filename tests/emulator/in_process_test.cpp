@@ -85,7 +85,7 @@ TEST_F(HipInProcess, WhatOutlivesAProductWithoutRows) {
                {{"total", total.view()}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), 610) << refused.error().render();
-  EXPECT_NE(refused.error().render().find("for each row, and there is none"), std::string::npos)
+  EXPECT_NE(refused.error().render().find("with each row, and there is none"), std::string::npos)
       << refused.error().render();
 }
 

@@ -107,7 +107,8 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
            ", .pack_a = ", map == nullptr && c.pack_a, ", .pack_b = ", map == nullptr && c.pack_b,
            ", .persistent = ", c.persistent, ", .stream_k = ", c.stream_k, ", .keeps_accumulators = ", keeps,
            ", .folds = ", map == nullptr && package::rows_fold_by_slots(epilogue), ",");
-  if (const uint8_t missing = package::missing_when(epilogue)) out.line("     .missing_when = ", int{missing}, ",");
+  if (const uint8_t missing = package::missing_when(epilogue, map == nullptr))
+    out.line("     .missing_when = ", int{missing}, ",");
   out.line("     .accumulator_bytes = ", dtype_size(c.accumulator), ", .tile_m = ", c.tile_m, ", .tile_n = ", c.tile_n,
            ", .tile_k = ", c.tile_k, ", .cluster_m = ", c.cluster_m, ", .cluster_n = ", c.cluster_n, ",");
   out.line("     .k_split = ", c.k_split, ", .group = ", c.group, ", .alignment = ", c.alignment,

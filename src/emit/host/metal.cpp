@@ -298,7 +298,7 @@ class MetalProgramPrinter : public StepBase {
               ", ", c.a_k_major, ", ", c.b_k_major, ", ", c.tile_m, ", ", c.tile_n, ", ", c.tile_k, ", ", c.k_split,
               ", ", c.group, ", ", c.piece_rows, ", ", c.piece_cols, ", ", program.split.ways, ", ",
               types::byte_size(c.a_dtype), ", ", types::byte_size(c.accumulator), ", ",
-              int{package::missing_when(program)}, "};");
+              int{package::missing_when(program, map == nullptr && c.k_split == 1)}, "};");
   }
   void print_operand(size_t i, const package::Operand& operand, uint32_t b) {
     const std::string start = start_text(operand, b, symbols());

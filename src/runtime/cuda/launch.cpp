@@ -51,7 +51,7 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
   for (size_t i = 1; i < program.phases.size(); ++i)
     kernel_.keeps_accumulators = kernel_.keeps_accumulators || program.phases[i].reads_accumulator;
   kernel_.folds = has_product && package::rows_fold_by_slots(program);
-  kernel_.missing_when = package::missing_when(program);
+  kernel_.missing_when = package::missing_when(program, has_product);
   kernel_.accumulator_bytes = static_cast<int32_t>(dtype_size(config.accumulator));
   kernel_.tile_m = config.tile_m;
   kernel_.tile_n = config.tile_n;

@@ -110,7 +110,7 @@ TEST(EpilogueProgram, ResultsThatNoElementMade) {
     phase.insts[2].arity = 1, phase.insts[2].in[0] = 1;
     phase.stores = {{0, 2}, {1, 0}};
     program.phases = {package::Phase{}, phase};
-    return int{package::missing_when(program)};
+    return int{package::missing_when(program, true)};
   };
   // Bits: 2 the batch, 4 rows, 8 both, 16 columns, 32 and 64 those beside batch or rows, 128 all.
   EXPECT_EQ(missing(package::ReduceAxis::Row, {Axis::Batch, Axis::Row}), 0);
@@ -120,6 +120,33 @@ TEST(EpilogueProgram, ResultsThatNoElementMade) {
   EXPECT_EQ(missing(package::ReduceAxis::Column, {}), 2 + 8 + 16 + 32 + 64 + 128);
   EXPECT_EQ(missing(package::ReduceAxis::Item, {}), 2 + 8 + 32 + 128);
   EXPECT_EQ(missing(package::ReduceAxis::All, {}), 0) << "over nothing too there is one";
+}
+
+// What depends on no element is computed beside them: by a product's own kernel, which does not run over none, or in
+// rows and columns, which a batch without items has none of.
+TEST(EpilogueProgram, StoresBesideElementsThatAreNot) {
+  using package::Axis;
+  const auto missing = [](bool in_product, std::vector<Axis> along, bool batched = true) {
+    EpilogueProgram program;
+    program.operands.resize(2);
+    program.operands[0].is_store = true;
+    if (batched) program.operands[1].terms.push_back({Axis::Batch, 1, 0, 0, types::Dim::constant(1)});
+    for (const Axis at : along) program.operands[0].terms.push_back({at, 1, 0, 0, types::Dim::constant(1)});
+    program.phases.resize(1);
+    program.phases[0].insts.resize(1);
+    program.phases[0].insts[0].kind = Inst::Kind::Literal;
+    program.phases[0].stores = {{0, 0}};
+    return int{package::missing_when(program, in_product)};
+  };
+  EXPECT_EQ(missing(true, {Axis::Batch, Axis::Row, Axis::Col}), 0);
+  EXPECT_EQ(missing(true, {Axis::Col}), 2 + 4 + 8) << "a row of numbers, of a product without items or rows";
+  EXPECT_EQ(missing(true, {Axis::Batch, Axis::Row}), 16);
+  EXPECT_EQ(missing(true, {}), 2 + 4 + 8 + 16 + 32 + 64 + 128);
+  EXPECT_EQ(missing(true, {}, false), 4 + 16 + 64);
+  EXPECT_EQ(missing(true, {Axis::Row, Axis::Col}, false), 0);
+  EXPECT_EQ(missing(false, {Axis::Batch, Axis::Row}), 0);
+  EXPECT_EQ(missing(false, {Axis::Row, Axis::Col}), 2);
+  EXPECT_EQ(missing(false, {}), 0) << "one thread looks after it";
 }
 
 TEST(EpilogueProgram, EveryPrefixIsDamaged) {
