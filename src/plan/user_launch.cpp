@@ -13,6 +13,7 @@
 #include "device/host/user_maps.h"
 #include "diag/diagnostic.hpp"
 #include "package/plain_map.hpp"
+#include "plan/user_expressions.hpp"
 #include "plan/user_pragmas.hpp"
 
 namespace codetta::plan {
@@ -23,7 +24,6 @@ using types::Dim;
 namespace {
 
 constexpr size_t most_configurations = 256;
-constexpr int most_depth = 64;
 constexpr int64_t most_threads = 1024;
 using codetta::gpu::host::most_cluster;
 
@@ -33,7 +33,6 @@ std::string text_of(const std::vector<Token>& tokens) {
   return text;
 }
 
-using Values = std::vector<std::pair<std::string, int64_t>>;
 // The order in which they are written is no difference.
 bool same_values(Values a, Values b) {
   std::sort(a.begin(), a.end());
@@ -41,11 +40,11 @@ bool same_values(Values a, Values b) {
   return a == b;
 }
 
-class Launch {
+class Launch : LaunchExpressions {
  public:
   Launch(const UserSource& source, const std::vector<package::Argument>& arguments, const LaunchTarget& target,
          const std::function<Dim(size_t, int32_t)>& stride, std::optional<size_t> hook)
-      : user_(source), pragmas_(source), arguments_(arguments), target_(target), stride_(stride), hook_(hook) {}
+      : LaunchExpressions(source, arguments, stride, hook), user_(source), target_(target) {}
 
   Result<BoundLaunch> bind() {
     CODETTA_TRY(clauses_, pragmas_.clauses());
@@ -98,10 +97,6 @@ class Launch {
   }
 
  private:
-  Error wrong(Span span, std::string reason, std::string help) const {
-    return pragmas_.wrong(span, std::move(reason), std::move(help));
-  }
-
   // ---- clauses
   Result<std::vector<const Clause*>> configs_of_source() const {
     std::vector<const Clause*> configs = all("config");
@@ -134,12 +129,6 @@ class Launch {
                      "let one of them have a further condition: the more specific one counts");
     }
     return best;
-  }
-  std::string configuration() const {
-    if (values_ == nullptr || values_->empty()) return {};
-    std::string text;
-    for (const auto& [name, value] : *values_) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
-    return " for " + text;
   }
   Result<bool> holds(const Clause& clause) const {
     if (clause.condition.empty()) return true;
@@ -605,175 +594,9 @@ class Launch {
     return made;
   }
 
-  // ---- expressions
-  Result<std::vector<Dim>> list(const Clause& clause, size_t most) const {
-    if (clause.inside.empty())
-      return wrong(clause.span, fmt::format("{} has no value", clause.word), "write it in parentheses behind the word");
-    std::vector<Dim> values;
-    for (size_t at = 0;; ++at) {
-      CODETTA_TRY(Dim value, expression(clause.inside, at, 0));
-      values.push_back(std::move(value));
-      const Token& next = clause.inside[at];
-      if (next.kind == Token::Kind::End) return values;
-      if (next.text != ",")
-        return wrong(next.span, fmt::format("{} is not expected here", next.text), "separate values by commas");
-      if (values.size() == most)
-        return wrong(next.span, fmt::format("{} has at most {} value{}", clause.word, most, most == 1 ? "" : "s"),
-                     "leave the rest out");
-    }
-  }
-  // `depth`: of the expression that it stands in.
-  Result<int64_t> constant(const std::vector<Token>& in, size_t& at, std::string_view what, int depth = 0) const {
-    const Token first = in[at];
-    CODETTA_TRY(const Dim value, expression(in, at, depth));
-    if (const auto known = value.as_constant()) return *known;
-    return wrong(first.span, fmt::format("{} is {}, and {} is a number", first.text, value.to_string(), what),
-                 "use integers and meta-parameters here");
-  }
-  Result<Dim> expression(const std::vector<Token>& in, size_t& at, int depth) const {
-    CODETTA_TRY(Dim left, term(in, at, depth));
-    while (in[at].text == "+" || in[at].text == "-") {
-      const bool adds = in[at++].text == "+";
-      CODETTA_TRY(const Dim right, term(in, at, depth));
-      left = adds ? left + right : left - right;
-      CODETTA_CHECK_OK(sound(left, in[at - 1]));
-    }
-    return left;
-  }
-  Result<Dim> term(const std::vector<Token>& in, size_t& at, int depth) const {
-    CODETTA_TRY(Dim left, factor(in, at, depth));
-    for (;;) {
-      const Token sign = in[at];
-      const bool divides = sign.text == "/" || sign.text == "//", rest = sign.text == "%", times = sign.text == "*";
-      if (!divides && !rest && !times) return left;
-      ++at;
-      CODETTA_TRY(const Dim right, factor(in, at, depth));
-      left = times ? left * right : divides ? floordiv(left, right) : mod(left, right);
-      CODETTA_CHECK_OK(sound(left, sign));
-    }
-  }
-  Result<void> sound(const Dim& value, const Token& where) const {
-    if (value.fault() == types::DimFault::none) return {};
-    return wrong(where.span, fmt::format("the expression has no value: {}", to_string(value.fault())),
-                 "use sizes that fit 64 bits, and divisors that are not 0");
-  }
-  Result<Dim> factor(const std::vector<Token>& in, size_t& at, int depth) const {
-    const Token token = in[at];
-    if (depth > most_depth) return wrong(token.span, "the expression is nested too deeply", "write it flatter");
-    if (token.kind == Token::Kind::Number) {
-      ++at;
-      return Dim::constant(token.value);
-    }
-    if (token.text == "-") {
-      CODETTA_TRY(const Dim value, factor(in, ++at, depth + 1));
-      CODETTA_CHECK_OK(sound(-value, token));
-      return -value;
-    }
-    if (token.text == "(") {
-      CODETTA_TRY(Dim value, expression(in, ++at, depth + 1));
-      CODETTA_CHECK_OK(expect(in, at, ")"));
-      return value;
-    }
-    if (token.kind != Token::Kind::Name)
-      return wrong(token.span, "a number, a size or a meta-parameter is expected here",
-                   "sizes are the names in the dims of kernel(...)");
-    ++at;
-    if (in[at].text == "(") return call(token, in, at, depth);
-    if (values_ != nullptr) {
-      for (const auto& [name, value] : *values_) {
-        if (name == token.text) return Dim::constant(value);
-      }
-    }
-    if (const auto symbol = symbols_.find(token.text); symbol != symbols_.end()) return symbol->second;
-    std::vector<std::string> known;
-    for (const auto& [name, value] : symbols_) known.emplace_back(name);
-    if (values_ != nullptr) {
-      for (const auto& [name, value] : *values_) known.push_back(name);
-    }
-    const std::string near = diag::nearest(token.text, known);
-    return wrong(token.span,
-                 fmt::format("{} is no size of the kernel and no meta-parameter{}", token.text, configuration()),
-                 near.empty() ? std::string("sizes are the names in the dims of kernel(...)")
-                              : fmt::format("did you mean {}?", near));
-  }
-  Result<void> expect(const std::vector<Token>& in, size_t& at, std::string_view sign) const {
-    if (in[at].text == sign) {
-      ++at;
-      return {};
-    }
-    return wrong(in[at].span, fmt::format("{} is expected here", sign), "write it there");
-  }
-  // The tensor that is named.
-  Result<size_t> tensor(const std::vector<Token>& in, size_t& at) const {
-    const Token name = in[at];
-    for (size_t a = 0; a < names_.size(); ++a) {
-      if (names_[a] != name.text) continue;
-      if (arguments_[a].is_scalar)
-        return wrong(name.span, fmt::format("{} is a number", name.text), "name a tensor of kernel(...)");
-      ++at;
-      return a;
-    }
-    return wrong(name.span, "a tensor of the kernel is expected here", "name one of kernel(...)");
-  }
-  // The same, which has to lie in memory.
-  Result<size_t> memory(const std::vector<Token>& in, size_t& at) const {
-    const Token name = in[at];
-    CODETTA_TRY(const size_t argument, tensor(in, at));
-    if (argument != hook_) return argument;
-    return wrong(name.span, fmt::format("{} is handed over element by element: it lies nowhere", name.text),
-                 "leave out hook, or name another tensor");
-  }
-  Result<Dim> call(const Token& function, const std::vector<Token>& in, size_t& at, int depth) const {
-    CODETTA_CHECK_OK(expect(in, at, "("));
-    if (function.text == "size" || function.text == "stride") {
-      CODETTA_TRY(const size_t a, function.text == "size" ? tensor(in, at) : memory(in, at));
-      CODETTA_CHECK_OK(expect(in, at, ","));
-      const Token which = in[at];
-      CODETTA_TRY(const int64_t dim, constant(in, at, "a dim", depth + 1));
-      CODETTA_CHECK_OK(expect(in, at, ")"));
-      const std::vector<Dim>& shape = arguments_[a].shape;
-      if (dim < 0 || static_cast<size_t>(dim) >= shape.size())
-        return wrong(which.span, fmt::format("{} has {} dims, and no dim {}", names_[a], shape.size(), dim),
-                     "dims are counted from 0");
-      if (function.text == "size") return shape[static_cast<size_t>(dim)];
-      if (!in_sizes_)
-        return wrong(function.span, "a stride is not known here", "pass it to the kernel: sizes(stride(x, 0))");
-      asked_.emplace_back(a, static_cast<int32_t>(dim));
-      return stride_(a, static_cast<int32_t>(dim));
-    }
-    std::vector<Dim> values;
-    for (;; ++at) {
-      CODETTA_TRY(Dim value, expression(in, at, depth + 1));
-      values.push_back(std::move(value));
-      if (in[at].text != ",") break;
-    }
-    CODETTA_CHECK_OK(expect(in, at, ")"));
-    Dim result = values[0];
-    if (function.text == "ceil_div" && values.size() == 2) {
-      result = floordiv(values[0] + values[1] - Dim::constant(1), values[1]);
-    } else if (function.text == "min" || function.text == "max") {
-      for (size_t i = 1; i < values.size(); ++i)
-        result = function.text == "min" ? min(result, values[i]) : max(result, values[i]);
-    } else {
-      return wrong(function.span, fmt::format("{} of {} values is no function here", function.text, values.size()),
-                   "there are ceil_div(a, b), min(a, b), max(a, b), size(x, dim) and, in sizes, stride(x, dim)");
-    }
-    CODETTA_CHECK_OK(sound(result, function));
-    return result;
-  }
-
   const UserSource& user_;
-  Pragmas pragmas_;
-  const std::vector<package::Argument>& arguments_;
   const LaunchTarget& target_;
-  const std::function<Dim(size_t, int32_t)>& stride_;
-  std::optional<size_t> hook_;  // the argument that is handed over
   std::vector<Clause> clauses_;
-  std::vector<std::string> names_;                   // of parameters
-  std::map<std::string, Dim, std::less<>> symbols_;  // sizes, as the call has them
-  const Values* values_ = nullptr;                   // of the configuration that is looked at
-  bool in_sizes_ = false;
-  mutable std::vector<std::pair<size_t, int32_t>> asked_;  // strides that are among its sizes
 };
 
 }  // namespace
