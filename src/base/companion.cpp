@@ -205,6 +205,16 @@ bool write_frame(int socket, std::string_view frame) {
   return send_all(socket, head_of(frame)) && send_all(socket, frame);
 }
 
+FileDescriptor keep_for_frames(int socket) {
+  FileDescriptor kept(::fcntl(socket, F_DUPFD_CLOEXEC, 3));
+  if (socket <= 1) {
+    const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    ::dup2(nothing.get(), 0);
+    ::dup2(2, 1);
+  }
+  return kept;
+}
+
 void end_with_parent() {
 #if defined(__linux__)
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

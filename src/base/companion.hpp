@@ -41,6 +41,8 @@ class Companion {
 // The program's side of the socket, which blocks. False at its end, and for a frame that memory does not hold.
 bool read_frame(int socket, std::string& frame);
 bool write_frame(int socket, std::string_view frame);
+// Moves the socket out of the way of all who write to the standard output, which goes where the standard errors go.
+FileDescriptor keep_for_frames(int socket);
 // Ends this process with the thread that started it.
 void end_with_parent();
 

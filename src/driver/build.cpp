@@ -250,6 +250,10 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         if (tunes != nullptr) {
           CODETTA_TRY(configurations, tune_configurations(plan, one, hints, options, *tunes));
         }
+        // Kernels that spill are passed over before others are timed beside them.
+        CODETTA_TRY(const package::PackageRef fit,
+                    package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
+        static_cast<void>(fit);
         CODETTA_TRY(std::string tuned, tune_plan(plan, state.function.name, hints, planned.values, options, context));
         if (!configurations.empty()) {
           Json both = Json::parse(tuned);

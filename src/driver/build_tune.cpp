@@ -93,6 +93,7 @@ bool has_user_kernel(const package::Package& package) {
 }
 
 // Whether a program that may not end, or may crash, does so on this data, found out in a process that can be ended.
+// `own`: all of its kernels are Codetta's, and it has no loops, so that a kernel is to blame.
 Result<void> try_run(const std::string& name, Trial& trial, bool own, Trials& trials, const BuildOptions& options,
                      const ContextState& context) {
   const auto outcome =
@@ -101,6 +102,12 @@ Result<void> try_run(const std::string& name, Trial& trial, bool own, Trials& tr
     if (options.progress)
       options.progress(fmt::format("{}: its first run has no process of its own: {}", name, outcome.error()));
     return {};
+  }
+  const bool ended = outcome->end == base::IsolatedEnd::Died || outcome->end == base::IsolatedEnd::TimedOut;
+  if (own && ended) {
+    return diag::error(diag::Code::device_failed, "a kernel that ran on the device has failed")
+        .reason(outcome->summary)
+        .help("it was in a process of its own; report this");
   }
   switch (outcome->end) {
     case base::IsolatedEnd::Finished:
@@ -111,11 +118,6 @@ Result<void> try_run(const std::string& name, Trial& trial, bool own, Trials& tr
       return endless(name, options.trial_seconds, "tuning ran it once on random data of the hinted sizes");
     case base::IsolatedEnd::Died:
       break;
-  }
-  if (own) {
-    return diag::error(diag::Code::device_failed, "a kernel that ran on the device has failed")
-        .reason(outcome->summary)
-        .help("it was in a process of its own; report this");
   }
   return diag::error(diag::Code::extern_failed, fmt::format("{} crashed in its first run while it was tuned", name))
       .reason(fmt::format("{}; it ran on random data of the hinted sizes", outcome->summary))
@@ -339,7 +341,9 @@ Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const S
       auto trial = prepare(plan, name, hints, values, options, apart, context);
       if (!trial && !is_candidates_own(trial.error())) return trial.error();
       if (!trial) {
-        failures[c] = trial.error().message();
+        const Diagnostic& first = trial.error().diagnostics().front();
+        failures[c] = fmt::format("{}: {}{}{}", diag::code_text(first.code), first.headline,
+                                  first.reason.empty() ? "" : ": ", first.reason);
         if (!failed) failed = trial.error();
         continue;
       }

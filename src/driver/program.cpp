@@ -159,10 +159,13 @@ ProgramParameter parameter(const std::string& name, const ir::TensorType& type, 
   return {name, is_scalar ? std::string(dtype_name(type.dtype)) : ir::to_string(type), donated};
 }
 
+// Each once, in the order of the first calls.
 void collect_user_kernels(const ir::Graph& graph, std::vector<std::string>& names) {
   for (size_t i = 0; i < graph.size(); ++i) {
     const ir::Attr& attr = graph.attr(ir::NodeId(i));
-    if (const auto* kernel = std::get_if<ir::UserKernelAttr>(&attr)) names.push_back(kernel->name);
+    if (const auto* kernel = std::get_if<ir::UserKernelAttr>(&attr);
+        kernel != nullptr && std::find(names.begin(), names.end(), kernel->name) == names.end())
+      names.push_back(kernel->name);
     for (const ir::GraphRef& child : ir::children(attr)) collect_user_kernels(*child, names);
   }
 }

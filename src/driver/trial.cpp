@@ -51,7 +51,7 @@ std::string command_of(const ContextOptions& options) {
   namespace fs = std::filesystem;
   const fs::path file = base::library_file_of(reinterpret_cast<const void*>(&build_id));
   if (file.filename() == "codetta") return file.string();
-  for (const char* folder : {"bin", "../bin", "../../bin"}) {
+  for (const char* folder : {".", "bin", "../bin", "../../bin"}) {
     if (auto found = base::find_executable((file.parent_path() / folder / "codetta").string(), {})) return *found;
   }
   return {};

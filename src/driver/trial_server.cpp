@@ -101,6 +101,8 @@ TrialAnswer TrialAnswer::decode(std::string_view frame) {
 int codetta::serve_trials(int socket) {
   using namespace driver;
   base::end_with_parent();
+  const base::FileDescriptor own = base::keep_for_frames(socket);
+  socket = own.get();
   std::string frame;
   runtime::cuda::DeviceRef device;
   if (!base::read_frame(socket, frame)) return 1;

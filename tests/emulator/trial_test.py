@@ -19,6 +19,7 @@ extern "C" __global__ void __launch_bounds__(64) twice(const float* x, const int
   if (WAY == 2) { for (volatile int spin = 0; spin >= 0;) spin = 1; }
   if (WAY == 3) y[(long long)i << 40] = 1;
   if (WAY == 5 && at[0] != 12) *(volatile int*)0 = 1;
+  if (WAY == 0 && i == 0) printf("a right one that prints\\n");
   y[i] = 2 * x[i] + (WAY == 4 ? 1 : 0);
 }
 """
