@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,13 +30,21 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int poll_ms = 20;
 constexpr size_t head_bytes = sizeof(uint64_t);
-constexpr std::chrono::milliseconds patience{2000};  // for a killed process to be gone
+constexpr std::chrono::milliseconds patience{5000};  // for a process that ends to be gone
 
 std::string head_of(std::string_view frame) {
   const uint64_t size = frame.size();
   std::string head(head_bytes, '\0');
   std::memcpy(head.data(), &size, head_bytes);
   return head;
+}
+
+// It stays to be waited for.
+bool has_ended(pid_t pid) {
+  siginfo_t info{};
+  const int asked =
+      retry_interrupted([&] { return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT); });
+  return asked != 0 || info.si_pid == pid;
 }
 
 bool receive_all(int socket, char* to, size_t bytes) {
@@ -168,15 +177,14 @@ std::pair<IsolatedOutcome, std::string> Companion::complete(Exchange& exchange, 
       exchange.receive_some(socket_.get());
     }
     if (exchange.done) return with(IsolatedEnd::Finished);
-    if (exchange.closed) {
-      // The socket closes a moment before the process is gone.
-      pollfd none{-1, 0, 0};
-      siginfo_t info{};
-      for (int wait = 0; wait < 100; ++wait) {
-        const int asked = ::waitid(P_PID, static_cast<id_t>(spawned_.pid), &info, WEXITED | WNOHANG | WNOWAIT);
-        if (asked != 0 || info.si_pid != 0) break;
-        ::poll(&none, 1, 1);
-      }
+    // The other end may be open in a process that another thread has forked meanwhile.
+    const bool gone = has_ended(spawned_.pid);
+    if (gone) exchange.receive_some(socket_.get());
+    if (exchange.done) return with(IsolatedEnd::Finished);
+    if (exchange.closed || gone) {
+      // The socket closes a moment before the process is gone, which may have a device to give back.
+      for (const auto until = Clock::now() + patience; !has_ended(spawned_.pid) && Clock::now() < until;)
+        ::poll(nullptr, 0, 1);
       const int status = end();
       outcome.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
       return with(IsolatedEnd::Died);
@@ -215,7 +223,9 @@ FileDescriptor keep_for_frames(int socket) {
   return kept;
 }
 
-void end_with_parent() {
+void be_companion() {
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
 #if defined(__linux__)
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif

@@ -43,7 +43,7 @@ bool read_frame(int socket, std::string& frame);
 bool write_frame(int socket, std::string_view frame);
 // Moves the socket out of the way of all who write to the standard output, which goes where the standard errors go.
 FileDescriptor keep_for_frames(int socket);
-// Ends this process with the thread that started it.
-void end_with_parent();
+// This process ends with the thread that started it, and leaves no core file when it crashes.
+void be_companion();
 
 }  // namespace codetta::base

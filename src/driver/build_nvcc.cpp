@@ -87,6 +87,7 @@ NvccFolder nvcc_folder(LibraryPlan planned) {
 
   using Json = nlohmann::ordered_json;
   Json manifest = Json::parse(emit::host::print_manifest(planned.host));
+  for (const auto& [function, tuned] : planned.tuning) manifest["tuning"][function] = Json::parse(tuned);
   manifest["nvcc"]["sources"] = Json::array();
   for (const emit::host::NvccUnit& unit : units)
     manifest["nvcc"]["sources"].push_back({{"file", unit.file}, {"flags", unit.flags}});

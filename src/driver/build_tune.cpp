@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 
 #include <fmt/format.h>
@@ -31,11 +32,17 @@ constexpr size_t most_candidates = 8;
 constexpr size_t most_configurations = 256;  // all that a source may have
 constexpr int64_t unknown_size = 512;
 
-// One choice of kernels with data of its own, ready to be timed.
-struct Trial {
-  std::vector<Tensor> data;
+// What the program is run on, of all choices of kernels, which run in turn: by buffer of the package, of which all
+// have the same parameters and results.
+struct Data {
+  std::vector<Tensor> host;
   std::vector<runtime::cuda::DeviceBuffer> there;  // on a GPU, instead
-  std::unique_ptr<Clock::time_point> started;      // of the run under way, which has a limit; null where none is needed
+  std::map<size_t, TensorView> views;
+};
+
+// One choice of kernels, ready to be timed.
+struct Trial {
+  std::unique_ptr<Clock::time_point> started;  // of the run under way, which has a limit; null where none is needed
   std::optional<Execution> execution;
   std::optional<Sampler> sampler;  // on a GPU, where runs can be captured
 };
@@ -97,7 +104,7 @@ bool has_user_kernel(const package::Package& package) {
 Result<void> try_run(const std::string& name, Trial& trial, bool own, Trials& trials, const BuildOptions& options,
                      const ContextState& context) {
   const auto outcome =
-      trials.run(*trial.execution, options.trial_seconds, true, [&] { return !is_cancelled(context); });
+      trials.run(*trial.execution, options.trial_seconds, !own, [&] { return !is_cancelled(context); });
   if (!outcome) {  // no process for it: on a CPU it is watched in this one, between steps
     if (options.progress)
       options.progress(fmt::format("{}: its first run has no process of its own: {}", name, outcome.error()));
@@ -131,26 +138,35 @@ Result<void> run(Trial& trial) {
   return ExecutionState::cuda(*trial.execution)->device()->synchronize();
 }
 
-// Random; null for no elements.
-Result<TensorView> add_data(Trial& trial, DType dtype, const Dims& shape, uint64_t seed,
-                            const runtime::cuda::DeviceRef& device, ContextState& context) {
+// Random, made at first need; null for no elements.
+Result<TensorView> view_of(Data& data, size_t buffer, DType dtype, const Dims& shape,
+                           const runtime::cuda::DeviceRef& device, ContextState& context) {
+  const auto known = data.views.find(buffer);
+  if (known != data.views.end() && known->second.dtype() == dtype && known->second.shape() == shape)
+    return known->second;
   CODETTA_TRY(Tensor tensor, Tensor::make(dtype, shape, *context.allocator));
-  fill_random(tensor, seed);
+  fill_random(tensor, buffer + 1);
+  const auto bytes = static_cast<size_t>(tensor.view().element_count() * dtype_size(dtype));
+  TensorView view;
   if (device == nullptr) {
-    trial.data.push_back(std::move(tensor));
-    return trial.data.back().view();
+    view = tensor.view();
+    data.host.push_back(std::move(tensor));
+  } else if (bytes == 0) {
+    CODETTA_TRY(view, TensorView::make(nullptr, dtype, shape));
+  } else {
+    CODETTA_TRY(runtime::cuda::DeviceBuffer memory, runtime::cuda::DeviceBuffer::make(device, bytes));
+    CODETTA_CHECK_OK(device->upload(memory.address(), tensor.data(), bytes, nullptr));
+    CODETTA_CHECK_OK(device->synchronize(nullptr));
+    CODETTA_TRY(view, TensorView::make(reinterpret_cast<void*>(memory.address()), dtype, shape));
+    data.there.push_back(std::move(memory));
   }
-  const size_t bytes = static_cast<size_t>(tensor.view().element_count() * dtype_size(dtype));
-  if (bytes == 0) return TensorView::make(nullptr, dtype, shape);
-  CODETTA_TRY(runtime::cuda::DeviceBuffer memory, runtime::cuda::DeviceBuffer::make(device, bytes));
-  CODETTA_CHECK_OK(device->upload(memory.address(), tensor.data(), bytes, nullptr));
-  CODETTA_CHECK_OK(device->synchronize(nullptr));
-  trial.there.push_back(std::move(memory));
-  return TensorView::make(reinterpret_cast<void*>(trial.there.back().address()), dtype, shape);
+  data.views.insert_or_assign(buffer, view);
+  return view;
 }
 
 Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const SizeHints& hints,
-                      const ConstantValues& values, const BuildOptions& build, Trials& trials, ContextState& context) {
+                      const ConstantValues& values, const BuildOptions& build, Data& data, Trials& trials,
+                      ContextState& context) {
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.name = name, .build_id = build_id()}));
   const auto package = std::make_shared<const package::Package>(std::move(made));
   if (const package::CallExtern* call = extern_in(*package)) return no_extern(name, call->name);
@@ -180,7 +196,7 @@ Result<Trial> prepare(const plan::Plan& plan, const std::string& name, const Siz
     }
     Dims shape;
     for (const types::Dim& dim : buffer.shape) shape.push_back(dim.evaluate(value).value_or(1));
-    CODETTA_TRY(bindings.tensors[b], add_data(trial, buffer.dtype, shape, b + 1, device, context));
+    CODETTA_TRY(bindings.tensors[b], view_of(data, b, buffer.dtype, shape, device, context));
   }
   const bool loops = has_loop(*package), own = !loops && !has_user_kernel(*package);
   const auto goes_on = [name, &build, &context](Clock::time_point started) -> Result<void> {
@@ -323,10 +339,11 @@ Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const S
   }
   Trials apart(context, plan.target);
   apart.begin();
+  Data data;
   List picks = List::array();
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     if (plan.kernels[k].user) {  // tune_configurations() has picked; whether the program comes to its end with it
-      CODETTA_TRY(const Trial trial, prepare(plan, name, hints, values, options, apart, context));
+      CODETTA_TRY(const Trial trial, prepare(plan, name, hints, values, options, data, apart, context));
       continue;
     }
     const auto& candidates = plan.kernels[k].discovery.candidates;
@@ -338,7 +355,7 @@ Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const S
     compile_ahead(plan, k, count, name, context);
     for (size_t c = 0; c < count; ++c) {
       plan.kernels[k].chosen = c;
-      auto trial = prepare(plan, name, hints, values, options, apart, context);
+      auto trial = prepare(plan, name, hints, values, options, data, apart, context);
       if (!trial && !is_candidates_own(trial.error())) return trial.error();
       if (!trial) {
         const Diagnostic& first = trial.error().diagnostics().front();

@@ -100,7 +100,7 @@ TrialAnswer TrialAnswer::decode(std::string_view frame) {
 
 int codetta::serve_trials(int socket) {
   using namespace driver;
-  base::end_with_parent();
+  base::be_companion();
   const base::FileDescriptor own = base::keep_for_frames(socket);
   socket = own.get();
   std::string frame;
