@@ -291,7 +291,13 @@ inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, c
 // What the kernel was compiled to rely on: adjacent elements along one dim, and alignment.
 inline bool check_factor(const Kernel& kernel, const Factor& factor, bool is_a, Trouble& trouble) {
   const bool k_major = is_a ? kernel.a_k_major : kernel.b_k_major, packed = is_a ? kernel.pack_a : kernel.pack_b;
-  if (kernel.family == family_simt || factor.empty || packed) return true;
+  if (kernel.family == family_simt || factor.empty) return true;
+  if (larger(factor.batches, larger(factor.others, factor.ks)) > max_coordinate) {
+    misfit(trouble, factor.name, "one of its sizes is %lld, and %.200s counts to 2^31 - 1",
+           larger(factor.batches, larger(factor.others, factor.ks)), kernel.name);
+    return unaligned(trouble);
+  }
+  if (packed) return true;
   const struct {
     i64 size, stride;
   } fast = {k_major ? factor.ks : factor.others, k_major ? factor.k : factor.other},
@@ -762,6 +768,11 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
   view.slow_stride = slow * element;
   view.batch_stride = batch * element;
   view.batches = batch == 0 ? 1 : p.batches;
+  if (larger(view.batches, larger(view.fast, view.slow)) > max_coordinate) {
+    misfit(trouble, name, "one of its sizes is %lld, and %.200s counts to 2^31 - 1",
+           larger(view.batches, larger(view.fast, view.slow)), kernel.name);
+    return unaligned(trouble);
+  }
   return true;
 }
 

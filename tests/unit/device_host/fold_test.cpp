@@ -172,5 +172,52 @@ TEST(TiledView, MadeRowsHaveACoordinate) {
   }
 }
 
+// Every size of what the copy engine takes or a matrix kernel reads; kernels that are no matrix kernels count further.
+TEST(TiledView, SizesHaveACoordinate) {
+  for (const i64 size : {i64{1} << 20, i64{0x7fffffff}, i64{1} << 31, i64{3000000000}, i64{1} << 40}) {
+    const bool fits = size <= 0x7fffffff;
+    for (const int dim : {0, 1, 2, 3}) {
+      for (const MapSource source : {map_a, map_b, map_operand, map_made_a}) {
+        Map map{};
+        map.source = source;
+        map.box_fast = map.box_slow = 64;
+        const OperandFacts facts{12, false, 0, 1};
+        Kernel kernel{};
+        kernel.name = "kernel";
+        kernel.a_dtype = kernel.b_dtype = 12;
+        kernel.a_k_major = kernel.b_k_major = true;
+        kernel.operands = &facts;
+        kernel.maps = &map;
+        kernel.map_count = 1;
+        Plan plan{};
+        Problem& p = plan.problem;
+        p.m = p.n = p.k = p.batches = 64;
+        (dim == 0 ? p.m : dim == 1 ? p.n : dim == 2 ? p.k : p.batches) = size;
+        p.rows = p.m, p.cols = p.n, p.a_batch = p.b_batch = 64;
+        Operand operand{};
+        operand.stride[0] = operand.stride[1] = 64, operand.stride[2] = 1;
+        const bool has = dim == 3 || (dim == 0 && source != map_b) ||
+                         (dim == 1 && (source == map_b || source == map_operand)) ||
+                         (dim == 2 && source != map_operand);
+        Tiled view{};
+        Trouble trouble;
+        EXPECT_EQ(tiled_view(kernel, plan, map, operand, "x", view, trouble), fits || !has) << size << " " << dim;
+        EXPECT_EQ(trouble.unaligned, !fits && has);
+      }
+    }
+    for (const u8 family : {u8{family_simt}, u8{1}}) {
+      for (const int dim : {0, 1, 2}) {
+        Case c;
+        c.kernel.family = family;
+        c.kernel.alignment = 1;
+        (dim == 0 ? c.a.others : dim == 1 ? c.a.ks : c.a.batches) = size;
+        Trouble trouble;
+        EXPECT_EQ(check_factor(c.kernel, c.a, true, trouble), fits || family == family_simt) << size << " " << dim;
+        EXPECT_EQ(trouble.unaligned, !fits && family != family_simt);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace codetta::gpu::host
