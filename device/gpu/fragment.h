@@ -95,12 +95,16 @@ struct TileFragment {
   template <class V>
   CODETTA_MEMBER V accum(int part) const {
     const element<V>* p = (const element<V>*)tile.acc + (part * tile.acc_part_stride + r * tile.acc_ld + c);
-    if constexpr (whole || asks) {
-      if (whole || wide) return *(const V*)p;
+    if constexpr (whole) {
+      return *(const V*)p;
+    } else {  // else nvcc warns of a loop that is not reached
+      if constexpr (asks) {
+        if (wide) return *(const V*)p;
+      }
+      V v;
+      CODETTA_EACH_LANE v.e[i] = i < n ? p[i] : (element<V>)0;
+      return v;
     }
-    V v;
-    CODETTA_EACH_LANE v.e[i] = i < n ? p[i] : (element<V>)0;
-    return v;
   }
   // The accumulators here, kept for later phases.
   template <class V>

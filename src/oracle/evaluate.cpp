@@ -125,11 +125,14 @@ Result<std::vector<PassOutput>> run(const Problem& problem, const std::vector<si
 // Beyond the limit of work for the sake of memory: a value of as many elements takes about a gigabyte.
 constexpr int64_t max_whole_elements = int64_t{1} << 24;
 
+// Of what is held whole.
 int64_t largest_value(const Problem& problem, NodeId root) {
   int64_t largest = 0;
   const NodeId roots[] = {root};
-  for (const NodeId id : ir::topological_order(*problem.graph, roots))
-    largest = std::max(largest, axes_of(problem, id, {}).count());
+  const std::vector<bool> parts = read_in_parts(problem, roots, {});
+  for (const NodeId id : ir::topological_order(*problem.graph, roots)) {
+    if (!parts[id.index()]) largest = std::max(largest, axes_of(problem, id, {}).count());
+  }
   return largest;
 }
 

@@ -45,6 +45,11 @@ class Evaluator {
   std::vector<int64_t> index_range(ir::NodeId id, size_t position, int64_t size);
   void set_results(ir::NodeId id, Result<std::vector<Block<T>>> results, Block<T>& out);
   void matmul(ir::NodeId id, Block<T>& out);  // evaluator_matmul.hpp
+  // Lines from..to of `dim` of an operand that is read in parts.
+  Block<T> part_of(ir::NodeId id, size_t dim, int64_t from, int64_t to);
+  void product(const Block<T>& a, const Block<T>& b, Block<T>& out) {
+    return out.real() ? matmul_real(a, b, out) : matmul_int(a, b, out);
+  }
   void matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& out);
   void matmul_int(const Block<T>& a, const Block<T>& b, Block<T>& out);
 
@@ -60,6 +65,7 @@ class Evaluator {
   const ir::Graph& graph_;
   const Picks& picks_;
   std::vector<Block<T>> blocks_;
+  std::vector<bool> in_parts_;  // by node: its block has axes alone
   std::vector<Block<T>> given_;
   std::map<uint32_t, std::vector<Block<T>>> results_;  // further ones, by node
   std::optional<Error> failure_;                       // the first

@@ -199,14 +199,70 @@ void Evaluator<T>::matmul_int(const Block<T>& a, const Block<T>& b, Block<T>& ou
 }
 
 template <class T>
-void Evaluator<T>::matmul(ir::NodeId id, Block<T>& out) {
-  const Block<T>& a = blocks_[graph_.operands(id)[0].index()];
-  const Block<T>& b = blocks_[graph_.operands(id)[1].index()];
-  if (out.axes.count() == 0) return;
-  if (out.real()) {
-    matmul_real(a, b, out);
+Block<T> Evaluator<T>::part_of(ir::NodeId id, size_t dim, int64_t from, int64_t to) {
+  Block<T> part;
+  part.dtype = graph_.type(id).dtype;
+  part.axes = blocks_[id.index()].axes;
+  std::vector<int64_t> picked;
+  for (int64_t i = from; i < to; ++i) picked.push_back(part.axes.global(dim, i));
+  part.axes.picks[dim] = std::make_shared<const std::vector<int64_t>>(std::move(picked));
+  const auto count = static_cast<size_t>(part.axes.count());
+  if (part.real()) {
+    part.reals.resize(count);
   } else {
-    matmul_int(a, b, out);
+    part.ints.resize(count);
+  }
+  load_input(id, part);
+  return part;
+}
+
+// Rows of A and columns of B, as many at a time as are held, where an operand is read in parts.
+template <class T>
+void Evaluator<T>::matmul(ir::NodeId id, Block<T>& out) {
+  const ir::NodeId of_a = graph_.operands(id)[0], of_b = graph_.operands(id)[1];
+  const Block<T>&a = blocks_[of_a.index()], &b = blocks_[of_b.index()];
+  if (out.axes.count() == 0) return;
+  const bool parts_a = in_parts_[of_a.index()], parts_b = in_parts_[of_b.index()];
+  if (!parts_a && !parts_b) return product(a, b, out);
+  const size_t row = out.axes.rank() - 2, col = row + 1, row_of_a = a.axes.rank() - 2, col_of_b = b.axes.rank() - 1;
+  const int64_t rows = out.axes.local(row), cols = out.axes.local(col);
+  const auto at_once = [](bool parts, const Block<T>& block, int64_t lines) {
+    return parts ? std::max<int64_t>(1, lines * part_elements / block.axes.count()) : lines;
+  };
+  const int64_t row_step = at_once(parts_a, a, rows), col_step = at_once(parts_b, b, cols);
+  for (int64_t i = 0; i < rows; i += row_step) {
+    const int64_t i_end = std::min(rows, i + row_step);
+    const Block<T> a_part = parts_a ? part_of(of_a, row_of_a, i, i_end) : Block<T>();
+    for (int64_t j = 0; j < cols; j += col_step) {
+      const int64_t j_end = std::min(cols, j + col_step);
+      const Block<T> b_part = parts_b ? part_of(of_b, col_of_b, j, j_end) : Block<T>();
+      Block<T> piece;
+      piece.dtype = out.dtype;
+      piece.axes = out.axes;
+      piece.axes.picks[row] = std::make_shared<const std::vector<int64_t>>(static_cast<size_t>(i_end - i));
+      piece.axes.picks[col] = std::make_shared<const std::vector<int64_t>>(static_cast<size_t>(j_end - j));
+      const auto count = static_cast<size_t>(piece.axes.count());
+      if (out.real()) {
+        piece.reals.resize(count);
+      } else {
+        piece.ints.resize(count);
+      }
+      product(parts_a ? a_part : a, parts_b ? b_part : b, piece);
+      const int64_t items = out.axes.count() / (rows * cols);
+      size_t from = 0;
+      for (int64_t item = 0; item < items; ++item) {
+        for (int64_t r = i; r < i_end; ++r) {
+          for (int64_t c = j; c < j_end; ++c, ++from) {
+            const auto to = static_cast<size_t>((item * rows + r) * cols + c);
+            if (out.real()) {
+              out.reals[to] = piece.reals[from];
+            } else {
+              out.ints[to] = piece.ints[from];
+            }
+          }
+        }
+      }
+    }
   }
 }
 

@@ -86,6 +86,7 @@ void Evaluator<T>::evaluate(ir::NodeId id) {
   // Even of no elements: other results may have some.
   if (info.rule == types::OpRule::control) return control(id, out);
   if (info.rule == types::OpRule::external) return external(id, out);
+  if (in_parts_[id.index()]) return;
   if (info.rule != types::OpRule::cast) {
     if (out.real()) {
       out.reals.resize(count);
@@ -127,6 +128,7 @@ void Evaluator<T>::evaluate(ir::NodeId id) {
 template <class T>
 Result<void> Evaluator<T>::run(std::span<const ir::NodeId> roots) {
   const std::vector<ir::NodeId> order = ir::topological_order(graph_, roots);
+  in_parts_ = read_in_parts(problem_, roots, picks_);
   std::vector<uint32_t> last(graph_.size(), 0);
   for (const ir::NodeId id : order) {
     for (const ir::NodeId operand : graph_.operands(id)) last[operand.index()] = id.index();

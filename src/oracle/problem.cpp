@@ -239,6 +239,19 @@ Axes axes_of(const Problem& problem, NodeId node, const Picks& picks) {
   return axes;
 }
 
+std::vector<bool> read_in_parts(const Problem& problem, std::span<const NodeId> roots, const Picks& picks) {
+  const std::vector<NodeId> order = ir::topological_order(*problem.graph, roots);
+  std::vector<bool> parts(problem.graph->size(), false);
+  if (problem.inputs.empty()) return parts;  // a graph inside of another gets blocks
+  for (const NodeId id : order) {
+    parts[id.index()] = problem.graph->node(id).op == Op::input && axes_of(problem, id, picks).count() > part_elements;
+    if (problem.graph->node(id).op == Op::matmul) continue;
+    for (const NodeId operand : problem.graph->operands(id)) parts[operand.index()] = false;
+  }
+  for (const NodeId root : roots) parts[root.index()] = false;
+  return parts;
+}
+
 double work_of(const Problem& problem, std::span<const NodeId> roots, const Picks& picks) {
   double work = 0;
   for (const NodeId id : ir::topological_order(*problem.graph, roots)) {

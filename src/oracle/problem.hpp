@@ -41,6 +41,11 @@ Axes axes_of(const Problem& problem, ir::NodeId node, const Picks& picks);
 // Multiply-adds, plus 64 for an element of a value, of evaluating `roots` under `picks`.
 double work_of(const Problem& problem, std::span<const ir::NodeId> roots, const Picks& picks);
 
+// By node: tensors of more than this many elements that only products read. These load them by parts, so that they are
+// never held whole (about 64 bytes an element).
+inline constexpr int64_t part_elements = int64_t{1} << 22;
+std::vector<bool> read_in_parts(const Problem& problem, std::span<const ir::NodeId> roots, const Picks& picks);
+
 // One pass: the roots' values. Receives each as a row-major range of cells after the conversion to the stored dtype.
 struct PassOutput {
   size_t output = 0;  // of the graph

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products, reductions, layout, sampling and the verdict.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -400,6 +401,63 @@ TEST(Sampling, WhatMemoryDoesNotHoldIsAnError) {
   EXPECT_EQ(result.error().code(), 606);
 }
 #endif
+
+// The same products, of an operand that is read in parts, and of one that is held whole since a sum reads it, too.
+TEST(Products, LargeOperandsAreReadInParts) {
+  struct Shapes {
+    std::vector<int64_t> a, b;
+  };
+  const int64_t k = 4100, many = 1030;
+  static_assert(4100 * 1030 > int64_t{1} << 22);
+  for (const Shapes& shapes : {Shapes{{3, k}, {k, many}}, Shapes{{many, k}, {k, 2}}, Shapes{{2, 3, k}, {2, k, 515}},
+                               Shapes{{2, 3, k}, {k, many}}, Shapes{{many, k}, {2, k, 1}}}) {
+    for (const DType dtype : {DType::f16, DType::i8}) {
+      Data a(dtype, shapes.a), b(dtype, shapes.b);
+      a.fill_integers(1, -100, 100);
+      b.fill_integers(2, -3, 4);
+      const auto evaluated = [&](bool whole) {
+        Maker maker({&a, &b});
+        const DType accumulator = dtype == DType::i8 ? DType::i32 : DType::f32;
+        maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{accumulator}), accumulator);
+        for (const size_t i : {size_t{0}, size_t{1}}) {
+          if (!whole) break;
+          maker.output(maker.add(Op::reduce_max, {maker.input(i)}, ir::ReduceAttr{ir::ReduceAxis::Row, {}}), dtype);
+        }
+        OracleOptions options;
+        options.max_work = INT64_MAX;
+        return maker.evaluate(options).outputs[0].elements;
+      };
+      const auto parts = evaluated(false), whole = evaluated(true);
+      ASSERT_EQ(parts.size(), whole.size());
+      for (size_t i = 0; i < parts.size(); ++i) {
+        ASSERT_EQ(parts[i].value, whole[i].value) << i;
+        ASSERT_EQ(parts[i].low, whole[i].low) << i;
+        ASSERT_EQ(parts[i].high, whole[i].high) << i;
+        ASSERT_EQ(parts[i].exact_low, whole[i].exact_low) << i;
+      }
+    }
+  }
+}
+
+// A row of these is a product of all weights, which are more than are ever held.
+TEST(Products, FewRowsOfLargeWeightsAreJudged) {
+  Data a(DType::bf16, {4, 4200}), b(DType::bf16, {4200, 4200});
+  a.fill_integers(1, -4, 4);
+  b.fill_integers(2, -3, 4);
+  Maker maker({&a, &b});
+  const ir::NodeId product = maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32});
+  maker.output(maker.add(Op::reduce_max, {product}, ir::ReduceAttr{ir::ReduceAxis::Row, {}}), DType::f32);
+  const OracleResult result = maker.evaluate(OracleOptions{});
+  ASSERT_FALSE(result.outputs[0].left_out()) << result.outputs[0].note;
+  ASSERT_EQ(result.outputs[0].elements.size(), 4U);
+  for (size_t r = 0; r < 4; ++r) {
+    std::vector<double> row(4200);
+    for (size_t p = 0; p < 4200; ++p) {
+      for (size_t j = 0; j < 4200; ++j) row[j] += a.get(r * 4200 + p) * b.get(p * 4200 + j);
+    }
+    EXPECT_EQ(result.outputs[0].elements[r].value, *std::max_element(row.begin(), row.end()));
+  }
+}
 
 TEST(Verdict, AnOutputThatIsLeftOutIsNotTrusted) {
   Data a(DType::f32, {300, 64}), b(DType::f32, {64, 256}), rows(DType::f32, {300, 1}), all(DType::f32, {1, 1});
