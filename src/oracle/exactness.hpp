@@ -4,7 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "oracle/cell.hpp"
 
@@ -23,6 +25,14 @@ int lowest_bit(T x) {
   const T scaled = std::ldexp(m, bits);
   if (scaled != std::trunc(scaled)) return exponent - 128;  // more than 64 bits: exact for nobody
   return exponent - bits;
+}
+
+// The same, of each element of weights: from the bits.
+inline int lowest_bit(double x) {
+  const auto bits = std::bit_cast<uint64_t>(x);
+  const auto exponent = static_cast<int>(bits >> 52 & 0x7ff);
+  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+  return std::max(exponent, 1) - 1075 + std::countr_zero(exponent == 0 ? fraction : fraction | uint64_t{1} << 52);
 }
 
 // Of a sum: magnitudes, and the lowest bit of any term.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products, reductions, layout, sampling and the verdict.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
 
+#include "oracle/exactness.hpp"
 #include "support.hpp"
 
 namespace codetta::oracle::test {
@@ -401,6 +404,22 @@ TEST(Sampling, WhatMemoryDoesNotHoldIsAnError) {
   EXPECT_EQ(result.error().code(), 606);
 }
 #endif
+
+TEST(Exactness, TheLowestBitIsThatOfTheBits) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 200'000; ++i) {
+    uint64_t bits = random();
+    if (i % 3 == 0) bits &= ~uint64_t{0} << (random() % 52);  // few digits
+    if (i % 7 == 0) bits &= ~(uint64_t{0x7ff} << 52);         // subnormal
+    const auto x = std::bit_cast<double>(bits);
+    if (x == 0 || !std::isfinite(x)) continue;
+    ASSERT_EQ(lowest_bit(x), lowest_bit<double>(x)) << x;
+    ASSERT_EQ(lowest_bit(x), lowest_bit(static_cast<long double>(x))) << x;
+  }
+  EXPECT_EQ(lowest_bit(1.0), 0);
+  EXPECT_EQ(lowest_bit(-12.0), 2);
+  EXPECT_EQ(lowest_bit(0x1p-1074), -1074);
+}
 
 // The same products, of an operand that is read in parts, and of one that is held whole since a sum reads it, too.
 TEST(Products, LargeOperandsAreReadInParts) {
