@@ -23,7 +23,7 @@ void arrived(Context& host);
 // Stacks with a page below each that nothing may touch. They are kept for the next blocks. Not thread safe.
 class Stacks {
  public:
-  static constexpr size_t stack_bytes = 128 * 1024;
+  static constexpr size_t stack_bytes = 192 * 1024;
   Stacks() = default;
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fibers.hpp"
 
-#include <ucontext.h>
-
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <vector>
 
+#include "emulator/fibers.hpp"
 #include "metal_stub/metal_hooks.h"
 
 namespace codetta::metal_run {
 namespace {
-
-constexpr size_t stack_bytes = size_t{192} << 10;
 
 // Threads that meet: all of them, or those of a SIMD group.
 struct Meeting {
@@ -22,11 +18,10 @@ struct Meeting {
 };
 
 struct Group {
-  std::vector<ucontext_t> contexts;
-  std::vector<std::unique_ptr<char[]>> stacks;
+  std::vector<emulator::Context> contexts;
   std::vector<bool> ended;
   std::vector<int> order;
-  ucontext_t scheduler{};
+  emulator::Context scheduler;
   const std::function<void(int)>* body = nullptr;
   int current = 0, left = 0;
   int64_t moves = 0;  // fibers that went on, not only looked
@@ -36,16 +31,18 @@ struct Group {
   std::vector<std::vector<char>> exchanged;  // by SIMD group
 };
 Group* group = nullptr;
+emulator::Stacks stacks;  // kept: groups follow each other by the thousand
 
 void enter() {
+  emulator::arrived(group->scheduler);
   (*group->body)(group->current);
   group->ended[static_cast<size_t>(group->current)] = true;
   --group->left;
   ++group->moves;
-  swapcontext(&group->contexts[static_cast<size_t>(group->current)], &group->scheduler);
+  emulator::change(group->contexts[static_cast<size_t>(group->current)], group->scheduler, true);
 }
 
-void yield() { swapcontext(&group->contexts[static_cast<size_t>(group->current)], &group->scheduler); }
+void yield() { emulator::change(group->contexts[static_cast<size_t>(group->current)], group->scheduler); }
 
 void meet(Meeting& meeting, int count) {
   const int generation = meeting.generation;
@@ -69,15 +66,11 @@ std::string run_threads(int threads, uint64_t seed, const std::function<void(int
   own.exchanged.resize(count / 32);
   own.body = &body;
   own.left = threads;
+  if (!stacks.reserve(count)) return "no memory for the stacks of a threadgroup";
   group = &own;
   for (size_t i = 0; i < count; ++i) {
-    own.stacks.push_back(std::make_unique<char[]>(stack_bytes));
     own.order.push_back(static_cast<int>(i));
-    getcontext(&own.contexts[i]);
-    own.contexts[i].uc_stack.ss_sp = own.stacks[i].get();
-    own.contexts[i].uc_stack.ss_size = stack_bytes;
-    own.contexts[i].uc_link = nullptr;
-    makecontext(&own.contexts[i], enter, 0);
+    own.contexts[i] = stacks.start(i, enter);
   }
   std::mt19937_64 random(seed);
   std::shuffle(own.order.begin(), own.order.end(), random);
@@ -87,7 +80,7 @@ std::string run_threads(int threads, uint64_t seed, const std::function<void(int
     for (const int i : own.order) {
       if (own.ended[static_cast<size_t>(i)]) continue;
       own.current = i;
-      swapcontext(&own.scheduler, &own.contexts[static_cast<size_t>(i)]);
+      emulator::change(own.scheduler, own.contexts[static_cast<size_t>(i)]);
     }
     if (own.moves == before) failure = std::to_string(own.left) + " threads wait for others that never come";
   }
