@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int poll_ms = 20;
+constexpr int poll_ms = 20;  // and between two looks at the program and the caller
 constexpr size_t head_bytes = sizeof(uint64_t);
 constexpr std::chrono::milliseconds patience{5000};  // for a process that ends to be gone
 
@@ -164,6 +164,7 @@ std::pair<IsolatedOutcome, std::string> Companion::answer(const IsolatedLimits& 
 
 std::pair<IsolatedOutcome, std::string> Companion::complete(Exchange& exchange, const IsolatedLimits& limits) {
   const auto start = Clock::now();
+  auto asked = start;
   IsolatedOutcome outcome;
   const auto with = [&](IsolatedEnd how) {
     outcome.end = how;
@@ -177,8 +178,11 @@ std::pair<IsolatedOutcome, std::string> Companion::complete(Exchange& exchange, 
       exchange.receive_some(socket_.get());
     }
     if (exchange.done) return with(IsolatedEnd::Finished);
+    const auto now = Clock::now();
+    const bool ask = now - asked >= std::chrono::milliseconds(poll_ms);  // not for each part of a large frame
+    if (ask) asked = now;
     // The other end may be open in a process that another thread has forked meanwhile.
-    const bool gone = has_ended(spawned_.pid);
+    const bool gone = ask && has_ended(spawned_.pid);
     if (gone) exchange.receive_some(socket_.get());
     if (exchange.done) return with(IsolatedEnd::Finished);
     if (exchange.closed || gone) {
@@ -189,8 +193,8 @@ std::pair<IsolatedOutcome, std::string> Companion::complete(Exchange& exchange, 
       outcome.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
       return with(IsolatedEnd::Died);
     }
-    const bool late = limits.timeout.count() > 0 && Clock::now() - start >= limits.timeout;
-    if (late || (limits.goes_on && !limits.goes_on())) {
+    const bool late = limits.timeout.count() > 0 && now - start >= limits.timeout;
+    if (late || (ask && limits.goes_on && !limits.goes_on())) {
       end();
       return with(late ? IsolatedEnd::TimedOut : IsolatedEnd::Stopped);
     }

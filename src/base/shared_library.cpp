@@ -3,6 +3,10 @@
 
 #include <dlfcn.h>
 
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -54,7 +58,14 @@ FoundLibrary find_library(const LibrarySearch& search) {
 std::string library_file_of(const void* address) {
   Dl_info info{};
   if (address == nullptr || ::dladdr(address, &info) == 0 || info.dli_fname == nullptr) return {};
-  char* resolved = ::realpath(info.dli_fname, nullptr);
+  const char* name = info.dli_fname;
+#if defined(__linux__)
+  // Of the program the loader knows the word that started it, which may be one that a search path completed.
+  Dl_info program{};
+  const auto* headers = reinterpret_cast<const void*>(::getauxval(AT_PHDR));  // NOLINT(performance-no-int-to-ptr)
+  if (::dladdr(headers, &program) != 0 && program.dli_fbase == info.dli_fbase) name = "/proc/self/exe";
+#endif
+  char* resolved = ::realpath(name, nullptr);
   std::string file = resolved != nullptr ? resolved : info.dli_fname;
   std::free(resolved);  // NOLINT(cppcoreguidelines-no-malloc): realpath allocates so
   return file;

@@ -21,7 +21,8 @@ struct FoundLibrary {
 };
 FoundLibrary find_library(const LibrarySearch& search);
 
-// The file, links resolved, that an address of a loaded library comes from; "" when the loader does not know it.
+// The file, links resolved, that an address of a loaded library or of the program comes from; "" when the loader does
+// not know it.
 std::string library_file_of(const void* address);
 
 }  // namespace codetta::base

@@ -74,6 +74,16 @@ TEST(Companion, OneThatHangsIsEnded) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
 }
 
+TEST(Companion, ALargeFrameAsksAsSeldomAsAWait) {
+  Companion cat = started("/bin/cat");
+  const std::string large(50'000'000, 'x');
+  int asked = 0;
+  const auto [outcome, answer] = cat.ask(large, {milliseconds(60000), [&] { return ++asked > 0; }});
+  ASSERT_EQ(outcome.end, IsolatedEnd::Finished) << outcome.summary();
+  EXPECT_TRUE(answer == large);
+  EXPECT_LE(asked, outcome.seconds / 0.02 + 1);
+}
+
 TEST(Companion, OneThatIsNotThere) {
   ProcessRequest request;
   request.program = "/nonexistent/codetta";
