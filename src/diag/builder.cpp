@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ErrorBuilder.
+// ErrorBuilder, and diagnostics as sentences.
+#include <fmt/format.h>
+
 #include "diag/diagnostic.hpp"
 
 namespace codetta::diag {
@@ -69,6 +71,18 @@ ErrorBuilder& ErrorBuilder::note(std::string text, SourceLocation where) {
 ErrorBuilder& ErrorBuilder::help(std::string text) {
   diagnostic_.help = std::move(text);
   return *this;
+}
+
+std::string sentence(const Diagnostic& diagnostic) {
+  return diagnostic.headline + (diagnostic.reason.empty() ? "" : ": " + diagnostic.reason);
+}
+
+std::string sentence(const Error& error) {
+  const Diagnostic& first = error.diagnostics().front();
+  std::string text = code_text(first.code) + ": " + sentence(first);
+  if (first.where.line != 0 && !first.label.empty())
+    text += fmt::format(": {}:{}: {}", first.where.file, first.where.line, first.label);
+  return text;
 }
 
 }  // namespace codetta::diag

@@ -90,6 +90,11 @@ class ErrorBuilder {
   Diagnostic diagnostic_;
 };
 SourceLocation location_of(const CallSite& site);
+
+// As a part of other texts: "headline: reason", and of an error's first diagnostic, with its code and with
+// what it says of a place in a text, "E0207: headline: reason: file:line: label".
+std::string sentence(const Diagnostic& diagnostic);
+std::string sentence(const Error& error);
 inline ErrorBuilder error(Code code, std::string headline) { return {code, std::move(headline)}; }
 
 // "did you mean": the candidate nearest to `word` by Damerau-Levenshtein distance over lower case (at most a third of

@@ -358,9 +358,7 @@ Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const S
       auto trial = prepare(plan, name, hints, values, options, data, apart, context);
       if (!trial && !is_candidates_own(trial.error())) return trial.error();
       if (!trial) {
-        const Diagnostic& first = trial.error().diagnostics().front();
-        failures[c] = fmt::format("{}: {}{}{}", diag::code_text(first.code), first.headline,
-                                  first.reason.empty() ? "" : ": ", first.reason);
+        failures[c] = diag::sentence(trial.error());
         if (!failed) failed = trial.error();
         continue;
       }

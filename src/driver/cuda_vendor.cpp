@@ -10,10 +10,7 @@
 namespace codetta::driver {
 namespace {
 
-std::string reason_of(const Error& error) {
-  const Diagnostic& problem = error.diagnostics().front();
-  return problem.headline + (problem.reason.empty() ? "" : ": " + problem.reason);
-}
+std::string reason_of(const Error& error) { return diag::sentence(error.diagnostics().front()); }
 
 }  // namespace
 

@@ -72,9 +72,7 @@ std::string sentence(const Error& error) {
   const Diagnostic& first = error.diagnostics().front();
   std::string text;
   if (first.where.line != 0) text = fmt::format("{}:{}:{}: ", first.where.file, first.where.line, first.where.column);
-  text += first.headline;
-  if (!first.reason.empty()) text += ": " + first.reason;
-  return text + "; " + first.help;
+  return text + diag::sentence(first) + "; " + first.help;
 }
 
 class Finder {

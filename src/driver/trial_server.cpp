@@ -19,12 +19,6 @@ namespace {
 
 constexpr uint64_t longest_text = 1 << 20;
 
-std::string told(const Error& error) {
-  const Diagnostic& first = error.diagnostics().front();
-  return fmt::format("{}: {}{}{}", diag::code_text(first.code), first.headline, first.reason.empty() ? "" : ": ",
-                     first.reason);
-}
-
 Result<runtime::cuda::DeviceRef> open(const TrialHello& hello) {
   CODETTA_TRY(runtime::cuda::DriverRef driver, hello.backend == Backend::hip
                                                    ? runtime::hip::load(hello.driver)
@@ -36,7 +30,7 @@ TrialAnswer greet(const TrialHello& hello, runtime::cuda::DeviceRef& device) {
   if (hello.build != build_id())
     return {TrialAnswer::Kind::Unable, fmt::format("it is of another build ({})", build_id())};
   auto opened = open(hello);
-  if (!opened) return {TrialAnswer::Kind::Unable, told(opened.error())};
+  if (!opened) return {TrialAnswer::Kind::Unable, diag::sentence(opened.error())};
   device = *std::move(opened);
   return {TrialAnswer::Kind::Made, {}};
 }
@@ -55,7 +49,7 @@ TrialAnswer try_once(const runtime::cuda::DeviceRef& device, std::string_view by
   return {lost   ? TrialAnswer::Kind::Lost
           : made ? TrialAnswer::Kind::Ran
                  : TrialAnswer::Kind::Unable,
-          told(ran.error())};
+          diag::sentence(ran.error())};
 }
 
 }  // namespace

@@ -67,14 +67,6 @@ struct ConfigurationTrial {
   }
 };
 
-std::string first_of(const Error& error) {
-  const Diagnostic& first = error.diagnostics().front();
-  std::string text = fmt::format("{}: {}", diag::code_text(first.code), first.headline);
-  if (!first.reason.empty()) text += ": " + first.reason;
-  if (first.where.line != 0 && !first.label.empty())  // what a compiler says of the source
-    text += fmt::format(": {}:{}: {}", first.where.file, first.where.line, first.label);
-  return text;
-}
 // The device's context is lost: whatever comes after would fail as well.
 bool ends_all(const Error& error) { return error.code() == static_cast<uint16_t>(diag::Code::device_failed); }
 // Of what a configuration fails by: nothing around it is to blame, such as a full folder, or that nothing may be
@@ -245,7 +237,7 @@ class ProgramTuning {
     if (!in_front && ends_all(in_front.error())) return in_front.error();
     if (!in_front && was_cancelled(in_front.error())) stopped_ = true;
     if (stopped_) return operands;
-    const std::string why = in_front ? *in_front : first_of(in_front.error());
+    const std::string why = in_front ? *in_front : diag::sentence(in_front.error());
     if (!why.empty()) {
       computed.clear();
       add_note(fmt::format("{} is timed over random data, for what is in front of it does not run: {}",
@@ -381,7 +373,7 @@ class ProgramTuning {
       stopped_ = true;
       return {};
     }
-    one.result.failure = first_of(error);
+    one.result.failure = diag::sentence(error);
     one.blameless = !is_its_own(error);
     if (one.blameless && !unable_) unable_ = error;
     one.drop();

@@ -26,7 +26,7 @@ bool same_space(const LoweredMap& map, const KernelRegion& region) {
 std::optional<Rejection> keeps_apart(const Result<LoweredMap>& merged, const KernelRegion& before) {
   if (!merged) {
     const Diagnostic& first = merged.error().diagnostics().front();
-    return Rejection{merged.error().code(), {}, first.headline + (first.reason.empty() ? "" : ": ") + first.reason, {}};
+    return Rejection{merged.error().code(), {}, diag::sentence(first), {}};
   }
   const size_t phases = merged->program.phases.size();
   if (phases > most_phases) {

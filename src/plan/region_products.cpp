@@ -91,10 +91,7 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
   auto lowered = lower_region(graph_, product, scope_of(region), &failed);
   if (!lowered && !region.more.empty()) {
     const Diagnostic& first = lowered.error().diagnostics().front();
-    dissolve(region, {lowered.error().code(),
-                      {},
-                      first.headline + (first.reason.empty() ? "" : ": ") + first.reason,
-                      graph_.span(failed)});
+    dissolve(region, {lowered.error().code(), {}, diag::sentence(first), graph_.span(failed)});
     return {};
   }
   if (!lowered) return cut_at(product, failed, lowered.error());

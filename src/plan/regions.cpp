@@ -201,9 +201,7 @@ Result<ProgramRegions> RegionFinder::run() {
 }
 
 void RegionFinder::note(NodeId node, std::string_view what, const Error& error) {
-  const Diagnostic& first = error.diagnostics().front();
-  std::string text = first.headline;
-  if (!first.reason.empty()) text += ": " + first.reason;
+  std::string text = diag::sentence(error.diagnostics().front());
   notes_.push_back({node, std::string(what), {error.code(), {}, std::move(text), graph_.span(node)}});
 }
 

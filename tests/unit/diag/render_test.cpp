@@ -48,6 +48,20 @@ TEST(Render, ReasonNotesAndHelpInThisOrder) {
             "help: rename one\n");
 }
 
+TEST(Render, AsASentence) {
+  const auto source = text("x = 1\nx = 2\n");
+  const ErrorBuilder plain = error(Code::out_of_memory, "no memory").help("use a smaller problem");
+  EXPECT_EQ(sentence(plain.diagnostic()), "no memory");
+  EXPECT_EQ(sentence(Error(plain)), "E0606: no memory");
+  ErrorBuilder placed = error(Code::tensor_size, "it does not compile").reason("2 lines").help("look");
+  EXPECT_EQ(sentence(placed.diagnostic()), "it does not compile: 2 lines");
+  EXPECT_EQ(sentence(Error({placed.diagnostic(), plain.diagnostic()})), "E0602: it does not compile: 2 lines");
+  placed.at(source, {6, 7});
+  EXPECT_EQ(sentence(Error(placed)), "E0602: it does not compile: 2 lines") << "a place says nothing without a label";
+  placed.at(source, {6, 7}, "expected a ;");
+  EXPECT_EQ(sentence(Error(placed)), "E0602: it does not compile: 2 lines: mlp.py:2: expected a ;");
+}
+
 TEST(Render, WithoutPositionAndWithAFileOnly) {
   EXPECT_EQ(rendered(error(Code::out_of_memory, "no memory").help("use a smaller problem")),
             "error[E0606]: no memory\nhelp: use a smaller problem\n");
