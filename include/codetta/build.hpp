@@ -41,10 +41,11 @@ struct BuildOptions {
   // nearest as a ratio; up to 16 combinations.
   std::vector<std::pair<std::string, int64_t>> size_hints{};
   bool checks = true;  // guards and overlaps are looked at in every call; null, misaligned and sizes always are
-  // Times the candidates of every product on random data of the hinted sizes, and takes the fastest; 0: the cost model.
+  // Times the configurations of the caller's kernels, then the candidates of every product, so many seconds each and
+  // for each combination of hinted sizes, on random data of these, and takes the fastest; 0: the cost model.
   double tune_seconds = 0;
-  // For each run while tuning, of programs with loops or with kernels or functions of the caller's, which may not end;
-  // above 0.
+  // For each run while tuning that may not end; above 0: of programs with loops or with kernels of the caller's, and on
+  // a GPU the first one of every candidate.
   double trial_seconds = 60;
   BuildForm form = BuildForm::Library;
   std::string engine_dir{};                          // folder of libcodetta_engine.a; "" = "codetta" beside libcodetta
@@ -71,8 +72,9 @@ struct BuildReport {
 // BuildForm::Nvcc one with kernels as .cu, host text, header, manifest, build.sh, which calls nvcc, and all that these
 // include, made where it is missing: the report's `library` is what build.sh makes there. Errors: E0208
 // to E0210, E0221 (constants), E0230 (a name that cannot be public), E0440 (no form as host text), E0501 to E0507,
-// E0510 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E0617, E0651 (tuning: a run crashed, or took
-// longer than trial_seconds), E06xx (files), E0703 (trial_seconds), those of compile().
+// E0510 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E06xx (files), those of compile(); of tuning
+// E0403, E0640 to E0643, E0654 (there is no such processor here), E0616 (the program calls functions of the caller's),
+// E0617, E0644, E0651 (a run crashed, or took longer than trial_seconds), E0703 (trial_seconds).
 CODETTA_API Result<BuildReport> build(const std::vector<Program>& programs, const Target& target,
                                       const BuildOptions& options, Context& context = Context::process_default());
 

@@ -112,38 +112,59 @@ Result<GpuBinary> binary_of(const package::Kernel& kernel, const Target& target,
   return target.backend == Backend::hip ? context.hip.binary(kernel) : context.cuda.binary(kernel);
 }
 
-// Kernels whose registers or spills rule them out (E0533) are passed over for the candidate that ranks next, as in
-// process. `context`: compiles those for a GPU; null: nothing is compiled.
+Result<package::Package> emitted(const plan::Plan& plan, const std::string& name, const BuildOptions& options) {
+  return emit::emit_package(plan,
+                            {.name = name, .build_id = build_id(), .origins = true, .checks_contents = options.checks});
+}
+
+// Compiles the kernels of a plan for a GPU. One whose registers or spills rule it out (E0533) is passed over for the
+// candidate that ranks next, as in process. Whether one was: the plan makes another package then.
+Result<bool> passes_over(plan::Plan& plan, const package::Package& package, ContextState& context,
+                         const BuildOptions& options) {
+  std::vector<const package::Kernel*> all;
+  for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
+  if (package.target.backend == Backend::cuda) context.cuda.compile_ahead(all);
+  if (package.target.backend == Backend::hip) context.hip.compile_ahead(all);
+  for (size_t i = 0; i < package.kernels.size(); ++i) {
+    CODETTA_TRY(const GpuBinary binary, binary_of(package.kernels[i], package.target, context));
+    if (options.progress)
+      options.progress(fmt::format("kernel {} of {}: {}, {:.0f} ms", i + 1, package.kernels.size(),
+                                   package.kernels[i].name, binary.compile_seconds * 1e3));
+    const auto judged = context.cuda.judge(package.kernels[i], binary);
+    if (judged) continue;
+    const std::vector<uint32_t> kernel_of = kernels_of(plan, package);
+    bool changed = false;
+    for (size_t k = 0; k < plan.kernels.size(); ++k) {
+      if (kernel_of[k] != i) continue;
+      if (plan.kernels[k].chosen + 1 >= plan.kernels[k].discovery.candidates.size()) return judged.error();
+      ++plan.kernels[k].chosen;
+      changed = true;
+    }
+    if (changed) return true;
+  }
+  return false;
+}
+
+// `context`: compiles those for a GPU, and passes over what does not fit; null: nothing is compiled.
 Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::string& name, ContextState* context,
                                                const BuildOptions& options) {
   for (;;) {
-    CODETTA_TRY(package::Package package,
-                emit::emit_package(
-                    plan, {.name = name, .build_id = build_id(), .origins = true, .checks_contents = options.checks}));
-    if (context == nullptr || package.target.backend == Backend::cpu)
-      return std::make_shared<const package::Package>(std::move(package));
-    std::vector<const package::Kernel*> all;
-    for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
-    if (package.target.backend == Backend::cuda) context->cuda.compile_ahead(all);
-    if (package.target.backend == Backend::hip) context->hip.compile_ahead(all);
-    bool changed = false;
-    for (size_t i = 0; i < package.kernels.size() && !changed; ++i) {
-      CODETTA_TRY(const GpuBinary binary, binary_of(package.kernels[i], package.target, *context));
-      if (options.progress)
-        options.progress(fmt::format("kernel {} of {}: {}, {:.0f} ms", i + 1, package.kernels.size(),
-                                     package.kernels[i].name, binary.compile_seconds * 1e3));
-      const auto judged = context->cuda.judge(package.kernels[i], binary);
-      if (judged) continue;
-      const std::vector<uint32_t> kernel_of = kernels_of(plan, package);
-      for (size_t k = 0; k < plan.kernels.size(); ++k) {
-        if (kernel_of[k] != i) continue;
-        if (plan.kernels[k].chosen + 1 >= plan.kernels[k].discovery.candidates.size()) return judged.error();
-        ++plan.kernels[k].chosen;
-        changed = true;
-      }
+    CODETTA_TRY(package::Package package, emitted(plan, name, options));
+    bool again = false;
+    if (context != nullptr && runs_on_gpu(plan.target)) {
+      CODETTA_TRY(again, passes_over(plan, package, *context, options));
     }
-    if (!changed) return std::make_shared<const package::Package>(std::move(package));
+    if (!again) return std::make_shared<const package::Package>(std::move(package));
   }
+}
+
+// The same of a plan of which no package is wanted yet.
+Result<void> pass_over(plan::Plan& plan, const std::string& name, ContextState& context, const BuildOptions& options) {
+  for (bool again = runs_on_gpu(plan.target); again;) {
+    CODETTA_TRY(const package::Package package, emitted(plan, name, options));
+    CODETTA_TRY(again, passes_over(plan, package, context, options));
+  }
+  return {};
 }
 
 }  // namespace
@@ -251,9 +272,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
           CODETTA_TRY(configurations, tune_configurations(plan, one, hints, options, *tunes));
         }
         // Kernels that spill are passed over before others are timed beside them.
-        CODETTA_TRY(const package::PackageRef fit,
-                    package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
-        static_cast<void>(fit);
+        CODETTA_CHECK_OK(pass_over(plan, state.function.name, context, options));
         CODETTA_TRY(std::string tuned, tune_plan(plan, state.function.name, hints, planned.values, options, context));
         if (!configurations.empty()) {
           Json both = Json::parse(tuned);
@@ -433,7 +452,7 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
     CODETTA_TRY(const Target resolved, resolve_target(state, target));
     return build_metal(programs, resolved, options, state);
   }
-  if (options.form == BuildForm::Nvcc) return build_nvcc(programs, target, options, state);
+  if (options.form == BuildForm::Nvcc) return build_nvcc(programs, target, options, context);
   const std::string name = options.name.empty() ? default_name(options.output) : options.name;
   BuildReport report;
   report.library = options.output;

@@ -35,11 +35,12 @@ void add_headers(NvccFolder& folder) {
 
 // A candidate whose registers spill is passed over where NVRTC can say so.
 Result<LibraryPlan> judged_plan(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
-                                ContextState& context) {
-  auto planned = plan_library(programs, target, options, context, !context.options.no_jit);
+                                Context& context) {
+  ContextState& state = *context.shared_state();
+  auto planned = plan_library(programs, target, options, state, !state.options.no_jit, true, &context);
   if (planned || planned.error().code() != static_cast<uint16_t>(diag::Code::cuda_compiler_missing)) return planned;
   if (options.progress) options.progress("there is no NVRTC: kernels are not looked at for spilled registers");
-  return plan_library(programs, target, options, context, false);
+  return plan_library(programs, target, options, state, false, true, &context);
 }
 
 }  // namespace
@@ -99,7 +100,7 @@ NvccFolder nvcc_folder(LibraryPlan planned) {
 }
 
 Result<BuildReport> build_nvcc(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
-                               ContextState& context) {
+                               Context& context) {
   const auto start = std::chrono::steady_clock::now();
   if (!options.header.empty() || !options.manifest.empty()) {
     return diag::error(diag::Code::host_feature, "the sources for nvcc lie in one folder")

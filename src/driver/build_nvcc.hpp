@@ -35,6 +35,6 @@ NvccFolder nvcc_folder(LibraryPlan planned);
 // options.output is a folder, made where it is missing. Errors: E0440 (header or manifest elsewhere), E0543, those of
 // planning.
 Result<BuildReport> build_nvcc(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
-                               ContextState& context);
+                               Context& context);
 
 }  // namespace codetta::driver

@@ -13,10 +13,16 @@
 
 namespace codetta::driver {
 
+inline constexpr int64_t unknown_size = 512;  // of symbols without a hint, as plan_program() takes them
+
+bool is_cancelled(const ContextState& context);
+Error tuning_cancelled(const std::string& name);  // E0510
+
 // Sets `chosen` of every product to the fastest of its candidates that run here, on random data of the hinted sizes
 // (512 where there is no hint), and with constants packed as the library will have them; returns what was measured and
 // picked, as JSON. Errors: those of preparing the program, E0403 where the target does not run here, E0510 cancelled,
-// E0617 a run crashed, E0651 it took longer than options.trial_seconds.
+// E0616 it calls functions of the caller's, E0617 a run crashed, E0651 it took longer than options.trial_seconds; of
+// candidates, which lose alone, where no other is left: also E0644.
 Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const SizeHints& hints,
                               const ConstantValues& values, const BuildOptions& options, ContextState& context);
 

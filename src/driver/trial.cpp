@@ -21,7 +21,7 @@ namespace codetta::driver {
 
 namespace {
 
-constexpr double start_seconds = 60;  // for a command to open the device, and to make an execution
+constexpr double least_bytes_per_second = 50e6;  // that operands travel with, and are copied to a device
 
 // Stands for a pool whose threads don't exist: as many tasks, done by the caller.
 class AloneAsMany : public ThreadPool {
@@ -105,7 +105,7 @@ void Trials::begin() {
 
 base::Expected<TrialOutcome, std::string> Trials::greeted(const std::function<bool()>& goes_on) {
   if (ready_) return TrialOutcome{};
-  const auto [outcome, answer] = companion_->answer(limits_of(start_seconds, goes_on));
+  const auto [outcome, answer] = companion_->answer(limits_of(start_seconds_, goes_on));
   if (outcome.end == base::IsolatedEnd::Stopped) return TrialOutcome{outcome.end, outcome.summary()};
   const TrialAnswer told = outcome.end == base::IsolatedEnd::Finished
                                ? TrialAnswer::decode(answer)
@@ -138,11 +138,14 @@ base::Expected<TrialOutcome, std::string> Trials::run_on_gpu(const runtime::cuda
   if (const auto started = start(); !started) return started.error();
   const auto greeting = greeted(goes_on);
   if (!greeting || greeting->end != base::IsolatedEnd::Finished) return greeting;
-  auto [outcome, answer] = companion_->ask(**bytes, limits_of(start_seconds, goes_on));
+  const double making = start_seconds_ + static_cast<double>((*bytes)->size()) / least_bytes_per_second;
+  auto [outcome, answer] = companion_->ask(**bytes, limits_of(making, goes_on));
   TrialAnswer told = TrialAnswer::decode(answer);
   if (outcome.end == base::IsolatedEnd::Finished && told.kind == TrialAnswer::Kind::Made) {
     std::tie(outcome, answer) = companion_->answer(limits_of(seconds, goes_on));
     told = TrialAnswer::decode(answer);
+  } else if (outcome.end == base::IsolatedEnd::TimedOut || outcome.end == base::IsolatedEnd::Died) {
+    return "it could not be made there: " + outcome.summary();  // nothing of it has run
   }
   if (outcome.end != base::IsolatedEnd::Finished) return TrialOutcome{outcome.end, outcome.summary()};
   if (told.kind == TrialAnswer::Kind::Ran) return TrialOutcome{};

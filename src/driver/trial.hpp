@@ -32,7 +32,9 @@ struct TrialOutcome {
 // crashed or hung in it. Belongs to one thread.
 class Trials {
  public:
-  Trials(ContextState& context, const Target& target) : context_(context), target_(target) {}
+  // `start_seconds`: for a command to open the device, and to make an execution of no operands.
+  Trials(ContextState& context, const Target& target, double start_seconds = 60)
+      : context_(context), target_(target), start_seconds_(start_seconds) {}
 
   // Starts what run() needs, so that it is ready by then; what goes wrong is for run() to tell.
   void begin();
@@ -52,6 +54,7 @@ class Trials {
                                                        bool contents, const std::function<bool()>& goes_on);
   ContextState& context_;
   Target target_;
+  double start_seconds_;
   std::optional<base::Companion> companion_;
   bool ready_ = false;  // it has opened the device
   std::string none_{};  // why there is none, once that is known

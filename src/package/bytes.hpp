@@ -37,6 +37,12 @@ class ByteWriter {
   }
   void dim(const types::Dim& value) { text(value.to_string()); }
   void raw(std::string_view value) { bytes_.append(value); }
+  // As many bytes, to be written there before anything follows.
+  char* room(size_t size) {
+    bytes_.resize(bytes_.size() + size);
+    return bytes_.data() + (bytes_.size() - size);
+  }
+  void expect(size_t more) { bytes_.reserve(bytes_.size() + more); }  // what follows, about: it is not moved then
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
   [[nodiscard]] std::string take() && { return std::move(bytes_); }
 

@@ -61,7 +61,7 @@ def each_loses_alone(machine):
     seven.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + (7).to_bytes(4, "little"))
     (machine.folder / f"twice.{SUFFIX}").write_text(SOURCE)
     (machine.folder / "twice.py").write_text(PROGRAM)
-    tuned = ["tune", "twice.py", "--kernel", f"twice=twice.{SUFFIX}", "--target", TARGET, "--dim", "n=256", "--tensor", f"at={seven}", "--trial", "2"]
+    tuned = ["tune", "twice.py", "--kernel", f"twice=twice.{SUFFIX}", "--target", TARGET, "--dim", "n=256", "--tensor", f"at={seven}", "--trial", "2", "--budget", "300"]
     found = measured(machine, tuned)
     told = failures(found)
     wanted = {"0": NOT_TIMED, "1": CRASHED, "2": "hung in its first run: no end within 2.", "3": CRASHED, "4": "its results are not those of user_twice_WAY_0: [0] is ", "5": NOT_TIMED}
@@ -116,6 +116,74 @@ def built(machine):
                 FAILURES.append(f"build --tune: {product}")
 
 
+# Stands between the tuning and the command that runs its trials: an execution whose number is named does not come to its end.
+BETWEEN = """#!{python}
+import os, pathlib, signal, socket, struct, subprocess, sys
+hangs, crashes, count = {hangs}, {crashes}, pathlib.Path({count!r})
+here, there = socket.socketpair()
+command = subprocess.Popen([{command!r}, *sys.argv[1:]], stdin=there, stdout=there)
+there.close()
+
+def frame_of(socket):
+    head = socket.recv(8, 0x100)  # all of it
+    if len(head) < 8:
+        sys.exit(1)
+    size = struct.unpack("<Q", head)[0]
+    whole = bytearray(head)
+    while len(whole) < 8 + size:
+        whole += socket.recv(min(1 << 20, 8 + size - len(whole)))
+    return bytes(whole)
+
+caller = socket.socket(fileno=os.dup(0))
+here.sendall(frame_of(caller))
+made = frame_of(here)
+caller.sendall(made)
+while True:
+    execution = frame_of(caller)
+    number = len(count.read_bytes())
+    with count.open("ab") as file:
+        file.write(b".")
+    if number in hangs or number in crashes:
+        caller.sendall(made)
+        if number in crashes:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        signal.pause()
+    here.sendall(execution)
+    caller.sendall(frame_of(here))
+    caller.sendall(frame_of(here))
+"""
+
+
+def built_beside_failures(machine):
+    """A candidate of a library that hangs or crashes loses alone; where none comes to its end in time, what is said is how to allow more."""
+    script, count = machine.folder / "between", machine.folder / "count"
+    output, manifest = (["-o", "libbeside.so"], "beside.json") if NOT_TIMED else (["-o", "beside", "--form", "nvcc"], "beside/beside.json")
+    build = ["build", "two.py", *output, "--target", TARGET, "--tune", "--hint", "b=16", "--budget", "1"]
+    before = dict(machine.environment)
+    machine.environment["CODETTA_COMMAND"] = str(script)
+
+    def between(hangs, crashes):
+        script.write_text(BETWEEN.format(python=sys.executable, hangs=hangs, crashes=crashes, count=str(count), command=str(machine.command)))
+        script.chmod(0o755)
+        count.write_bytes(b"")
+
+    between("[1]", "[0, 3]")
+    done = machine.run(*build, "--trial", "10")
+    if done.returncode == 0:
+        first = json.loads((machine.folder / manifest).read_text())["tuning"]["two"]["products"][0]
+        told = [one["failure"] for one in first["measured"] if "failure" in one]
+        crashed = "E0644: a kernel that ran on the device has failed: signal 11 (Segmentation fault)"
+        wanted = [crashed, "E0651: a run of two takes longer than 10 s: tuning ran it once, with a candidate that was to be timed", crashed]
+        timed = [one["kernel"] for one in first["measured"] if "program_microseconds" in one]
+        if told != wanted or first["picked"] not in timed:
+            FAILURES.append(f"build --tune beside failures: {first}")
+    between("range(100)", "[]")
+    machine.run(*build, "--trial", "0.02", status=1, said=("error[E0651]: a run of two takes longer than 0.02 s", "help: a greater --trial allows more\n"))
+    between("[]", "range(100)")
+    machine.run(*build, "--trial", "10", status=3, said=("error[E0644]: a kernel that ran on the device has failed", "report this"))
+    machine.environment = before
+
+
 def served(command):
     """The command serves nobody who does not greet it."""
     for said in (b"", b"\x05\0\0\0\0\0\0\0hello", b"\xff" * 64, b"\x00" * 8):
@@ -130,6 +198,7 @@ def main():
         without_a_process(machine, each_loses_alone(machine))
         products(machine)
         built(machine)
+        built_beside_failures(machine)
         served(sys.argv[1])
     print("\n".join(FAILURES))
     sys.exit(1 if FAILURES else 0)

@@ -67,18 +67,20 @@ Result<std::optional<std::string>> to_bytes(const Execution& execution, bool con
   to.number(state.modules.size());
   for (const ModuleRef& module : state.modules) to.text(module != nullptr ? module->image() : std::string_view());
   const std::vector<Range> ranges = ranges_of(package, state.bindings);
+  constexpr size_t besides = 1 << 16;  // what is said of ranges and tensors, and room to spare
+  uint64_t all = besides;
+  for (const Range& range : ranges) all += contents ? range.bytes() : 0;
+  to.expect(all);
   to.number(ranges.size());
   for (const Range& range : ranges) {
     to.number(range.bytes());
     to.number(range.before());
     to.flag(contents);
     if (!contents) continue;
-    std::string held(range.bytes(), '\0');
     CODETTA_CHECK_OK(state.device->synchronize());
     CODETTA_TRY(const ContextGuard guard, state.device->enter());
-    CODETTA_CHECK_OK(state.device->download(held.data(), range.begin, held.size(), nullptr));
+    CODETTA_CHECK_OK(state.device->download(to.room(range.bytes()), range.begin, range.bytes(), nullptr));
     CODETTA_CHECK_OK(state.device->synchronize(nullptr));
-    to.raw(held);
   }
   for (size_t b = 0; b < package.buffers.size(); ++b) {
     if (!is_bound(package.buffers[b])) continue;
