@@ -156,11 +156,10 @@ class Compiled(unittest.TestCase):
             print(f"\n{library.name} for {target}: {library.stat().st_size} bytes; over the pretended driver: {said.strip()}")
 
     def test_architectures(self):
-        known = run(NVCC, "--list-gpu-code").stdout.split()
-        for target in of_this_commit(("sm_80", "sm_90a", "sm_100a")):
-            if target.rstrip("a") not in known:
-                print(f"\n{NVCC} has no {target}")
-                continue
+        listed = run(NVCC, "--list-gpu-code").stdout.split()
+        known = [target for target in ("sm_80", "sm_90a", "sm_100a") if target.rstrip("a") in listed]
+        self.assertTrue(known, f"{NVCC} has none of Codetta's architectures, but {listed}")
+        for target in of_this_commit(known):
             self.compile(write("mlp.py", MLP), "mlp", f"cuda:{target}", "--hint", "m=4096")
 
     def test_steps_loops_and_constants(self):

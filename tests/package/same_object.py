@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A compiler launcher that takes objects which another build of the same sources has made with the same command.
 
-Usage: same_object.py list <folder of a Ninja build> <table>: writes what that build has compiled and is not older than its sources
+Usage: same_object.py list <folder of a Ninja build> <its Ninja> <table>: writes what that build has compiled and is not older than its sources
        same_object.py take <table> <folder of Codetta in this build> [<launcher>...] -- <compiler> <argument>...
 
 An object is taken where the commands are equal, word for word, and so is what is compiled. The folder of the build may be
@@ -43,9 +43,9 @@ def text_of(file, build):
     return pathlib.Path(file).read_text().replace(build, "<build>") if file.startswith(build + "/") else file
 
 
-def fresh_objects(build):
+def fresh_objects(build, ninja):
     """The objects of a build, by name, that are not older than any file that they were compiled from."""
-    listed = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([ninja, "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     fresh = set()
     for part in listed.split("\n\n"):
         lines = [line.strip() for line in part.splitlines() if not line.startswith("ninja:")]
@@ -61,8 +61,8 @@ def fresh_objects(build):
     return fresh
 
 
-def write_table(build, table):
-    fresh, rows = fresh_objects(build), {}
+def write_table(build, ninja, table):
+    fresh, rows = fresh_objects(build, ninja), {}
     for entry in json.loads(pathlib.Path(build, "compile_commands.json").read_text()):
         words, made = words_of(shlex.split(entry["command"]), entry["directory"], build)
         if made in fresh:
@@ -94,7 +94,7 @@ def take(table, build, launcher, command):
 
 if __name__ == "__main__":
     if sys.argv[1] == "list":
-        write_table(os.path.realpath(sys.argv[2]), sys.argv[3])
+        write_table(os.path.realpath(sys.argv[2]), *sys.argv[3:])
     else:
         separator = sys.argv.index("--")
         take(sys.argv[2], os.path.realpath(sys.argv[3]), sys.argv[4:separator], sys.argv[separator + 1:])
