@@ -297,12 +297,20 @@ int metal_groups_along_m(const GpuGemmConfig& c) {
 }
 
 Result<void> check_for_metal(const ir::Graph& graph) {
+  for (const ir::GraphInput& input : graph.inputs()) {  // A and B are not in an epilogue's text: the name tells
+    if (graph.type(input.node).dtype != DType::f64) continue;
+    return diag::error(diag::Code::target_lacks, "Metal has no f64")
+        .at(graph.source(), graph.span(input.node))
+        .about(input.name)
+        .reason(input.name + " is " + ir::to_string(graph.type(input.node)) + "; Metal's widest float is f32")
+        .help("bind one of f32, or choose another target");
+  }
   for (size_t i = 0; i < graph.size(); ++i) {
     const ir::NodeId node(i);
     if (graph.type(node).dtype != DType::f64) continue;
     return diag::error(diag::Code::target_lacks, "Metal has no f64")
         .at(graph.source(), graph.span(node))
-        .reason(ir::to_string(graph.type(node)) + " is computed or read here; Metal's widest float is f32")
+        .reason(ir::to_string(graph.type(node)) + " is computed here; Metal's widest float is f32")
         .help("cast to f32, or choose another target");
   }
   for (const ir::GraphOutput& output : graph.outputs()) {

@@ -145,7 +145,7 @@ TEST(MetalCandidates, F64IsRefusedAsAccumulatorValueAndOutput) {
   ASSERT_EQ(found.rejections.size(), 1u);
   EXPECT_EQ(found.rejections[0].code, static_cast<uint16_t>(diag::Code::accumulator_unsupported));
   test::record_code(found.rejections[0].code);
-  const auto facts = test::gemm_facts(64, 64, 64, DType::f16);
+  auto facts = test::gemm_facts(64, 64, 64, DType::f16);
   const auto refused = [&](const char* text, DType out) {
     const auto graph = test::bind_text(text, {test::tensor("D", out, {64, 64})}, facts);
     if (!graph) return graph.error().render();
@@ -159,6 +159,11 @@ TEST(MetalCandidates, F64IsRefusedAsAccumulatorValueAndOutput) {
   EXPECT_NE(output.find("E0311"), std::string::npos) << output;
   EXPECT_NE(output.find("output D is f64"), std::string::npos) << output;
   EXPECT_EQ(refused("def f(accum):\n    D = accum * 2.0\n    return D\n", DType::f32), "");
+  // What is not in the text is named.
+  facts.b = facts.accumulator = DType::f64;
+  const std::string factor = refused("def f(accum):\n    D = accum * 2.0\n    return D\n", DType::f32);
+  EXPECT_NE(factor.find("E0311"), std::string::npos) << factor;
+  EXPECT_NE(factor.find("B is f64["), std::string::npos) << factor;
 }
 
 TEST(MetalCandidates, PackedFactorsAreRefused) {
