@@ -374,7 +374,7 @@ def _evenly_spaced(array, name):
 def _donated(array, unit, name):
     """Memory that the caller gives up is taken over where it lies in one piece and is aligned as what lies there."""
     if array.size and array.ctypes.data % unit:
-        _fail(f"E0610: donated {name} can not be reused: it is not aligned to {unit} bytes")
+        _fail(f"E0610: donated {name} can not be reused: its address is {array.ctypes.data % unit} modulo {unit}")
     steps = zip(array.shape, array.strides, _row_major(array.shape))
     if array.size and any(n > 1 and s != step * array.itemsize for n, s, step in steps):
         _fail(f"E0610: donated {name} can not be reused: it lies in pieces")

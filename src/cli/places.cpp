@@ -260,11 +260,20 @@ Result<void> write_tensors(const std::vector<OutputFile>& outputs) {
   return files.publish();
 }
 
-Result<void> make_folder(const std::string& folder) {
+Result<MadeFolder> MadeFolder::make(const std::string& folder) {
+  namespace fs = std::filesystem;
+  MadeFolder made;
   std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
+  for (fs::path part = fs::path(folder).lexically_normal(); !part.empty() && !fs::exists(part, failed);
+       part = part.parent_path())
+    made.made_.push_back(part.string());
+  fs::create_directories(folder, failed);
   if (failed) return unwritable(folder, failed.message());
-  return {};
+  return made;
+}
+
+MadeFolder::~MadeFolder() {
+  for (const std::string& folder : made_) ::rmdir(folder.c_str());  // one that holds something stays
 }
 
 Result<void> write_text(const std::string& file, const std::string& text) {

@@ -37,8 +37,22 @@ WriteGuard guard_of(Places places);
 // Each .npy file, and each .safetensors file once, with all that goes into it (under the output's name where none is
 // given). All of them, or, where one cannot be written, none. Errors: E0623.
 Result<void> write_tensors(const std::vector<OutputFile>& outputs);
-// Errors: E0623.
-Result<void> make_folder(const std::string& folder);
+// A folder that is made where it is missing, with those around it; without keep() those that are then empty go with it.
+class MadeFolder {
+ public:
+  MadeFolder() = default;
+  static Result<MadeFolder> make(const std::string& folder);  // Errors: E0623.
+  MadeFolder(MadeFolder&& other) noexcept : made_(std::exchange(other.made_, {})) {}
+  MadeFolder& operator=(MadeFolder&& other) noexcept {
+    std::swap(made_, other.made_);
+    return *this;
+  }
+  ~MadeFolder();
+  void keep() { made_.clear(); }
+
+ private:
+  std::vector<std::string> made_;  // the innermost first
+};
 // Whole, or not at all. Errors: E0623.
 Result<void> write_text(const std::string& file, const std::string& text);
 

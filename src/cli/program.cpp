@@ -178,6 +178,19 @@ Result<void> keep_user_results(const Program& program, const CompiledProgram& co
   return {};
 }
 
+// Several values of one size choose kernels for each, of which --bisect compares those of one. Errors: E0701.
+Result<void> check_compared(const ProgramOptions& options, const Sizes& hints) {
+  for (size_t i = 0; options.bisect && i < hints.size(); ++i) {
+    for (size_t before = 0; before < i; ++before) {
+      if (hints[before].first == hints[i].first)
+        return usage_error("--hint " + hints[i].first + " is given twice",
+                           "--bisect compares the kernels that are chosen for one value of each size",
+                           "give each size one value");
+    }
+  }
+  return {};
+}
+
 int bisect_program(const CommonOptions& common, const Program& program, const ProgramData& data, const Target& target,
                    const Sizes& hints, uint64_t seed, std::vector<GivenResults> given, Context& context) {
   BisectOptions how;
@@ -238,6 +251,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (!context) return report(context.error(), common.json);
   auto asked = asked_sizes(options);
   if (!asked) return report(asked.error(), common.json);
+  if (auto ok = check_compared(options, asked->hints); !ok) return report(ok.error(), common.json);
   ProgramData data;
   if (auto ok = load_inputs(*program, *given, data); !ok) return report(ok.error(), common.json);
   const size_t given_count = data.arguments.size();
@@ -276,7 +290,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
                        .observed = watch->observer() ? watch->observed() : Observed::steps,
                        .user_kernels = !options.kernels.empty()};
   auto done = run(data);
-  if (auto kept = watch->finish(source->name); !kept) return report(kept.error(), common.json);
+  if (auto kept = watch->finish(source->name, done.has_value()); !kept) return report(kept.error(), common.json);
   if (!done) {
     if (!common.json) std::printf("%s", watch->values_text().c_str());
     return report(done.error(), common.json);

@@ -99,7 +99,8 @@ int told_tuning(const CommonOptions& common, const TuneLimits& limits,
                 : !cache.enabled || cache.read_only || !cache.warning.empty() ? "not kept"
                                                                               : ("kept in " + cache.directory).c_str());
   }
-  return measured == 0 ? exit_program : exit_ok;
+  const bool no_choice = result->complete && result->results.empty();  // which the note says
+  return measured == 0 && !no_choice ? exit_program : exit_ok;
 }
 
 int tune(const CommonOptions& common, const GemmOptions& options, const TuneLimits& limits) {
@@ -164,8 +165,9 @@ int exchange_tuning(const CommonOptions& common, const std::string& export_file,
     return exit_ok;
   }
   if (!import_file.empty())
-    std::printf("%lld problems imported from %s, %lld of other machines passed over\n", static_cast<long long>(records),
-                import_file.c_str(), static_cast<long long>(passed_over));
+    std::printf("%s imported from %s, %lld of other machines passed over\n",
+                counted(static_cast<size_t>(records), "problem").c_str(), import_file.c_str(),
+                static_cast<long long>(passed_over));
   if (!export_file.empty()) std::printf("exported to %s\n", export_file.c_str());
   return exit_ok;
 }

@@ -37,7 +37,9 @@ Result<Watch> Watch::make(const ProgramOptions& options, Places places) {
     return usage_error("--trap takes nan or inf", "'" + watch.trap_ + "' is given",
                        "nan: a step that writes a NaN ends the run; inf: one that writes an infinity, too");
   if (!watch.folder_.empty()) {
-    if (auto made = make_folder(watch.folder_); !made) return std::move(made).error();
+    auto made = MadeFolder::make(watch.folder_);
+    if (!made) return std::move(made).error();
+    watch.made_ = *std::move(made);
   }
   return watch;
 }
@@ -83,7 +85,8 @@ Result<void> Watch::see(const StepRecord& record) {
   return write_tensors(files);
 }
 
-Result<void> Watch::finish(const std::string& program) const {
+Result<void> Watch::finish(const std::string& program, bool ran) {
+  if (ran) made_.keep();
   if (trace_.empty()) return {};
   std::vector<StepRecord> records;
   for (const Seen& step : steps_) records.push_back(step.record);

@@ -18,8 +18,8 @@ class Watch {
   // For RunOptions; none where nothing is asked for. The watch outlives the run.
   [[nodiscard]] StepObserver observer();
   [[nodiscard]] Observed observed() const;
-  // After the run, or where it ended. Writes the trace. Errors: E0623.
-  Result<void> finish(const std::string& program) const;
+  // After the run, or where it ended, which `ran` says. Writes the trace. Errors: E0623.
+  Result<void> finish(const std::string& program, bool ran);
   [[nodiscard]] std::string values_text() const;  // of --values: a line for each value that was written
   [[nodiscard]] std::string steps_json() const;  // an array: every step with its time, and with --values the statistics
 
@@ -36,6 +36,7 @@ class Watch {
 
   bool values_ = false;
   std::string trap_, folder_, trace_;
+  MadeFolder made_;  // of --save-values
   Places places_;
   std::vector<Seen> steps_;
   size_t saved_ = 0;

@@ -96,7 +96,7 @@ Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer,
     }
   } else if (const auto* real = std::get_if<double>(&value.value())) {
     number = types::Scalar::from_f64(*real, dtype);
-    text = fmt::format("{}", *real);
+    text = types::to_string(types::Scalar::from_f64(*real, DType::f64));
     if (!types::is_float(dtype)) {
       why = dtype == DType::boolean ? "it is a number" : "it is not an integer";
     } else if (std::isfinite(*real) && !std::isfinite(number.as_f64())) {

@@ -230,6 +230,7 @@ def in_our_words(folder, cache):
     expect(2, "--force has no effect", "gemm", *SIZES, *cache, "--force", "--out", "D=[M,N]:bf16")
     for option in (["--out", "y=y.npy"], ["--check"], ["--values"], ["--trap", "nan"], ["--save-values", folder / "values"], ["--trace", folder / "t.json"]):
         expect(2, f"{option[0]} has no effect with --bisect", "run", folder / "p.py", *cache, "--bisect", *option)
+    expect(2, "--hint m is given twice", "run", folder / "p.py", *cache, "--bisect", "--hint", "m=4", "--hint", "m=8")
     expect(2, "--compile-timeout has no effect with --no-compiler", "gemm", *SIZES, *cache, "--no-compiler", "--compile-timeout", 5)
     expect(2, "--cache-dir has no effect with --no-cache", "gemm", *SIZES, *cache, "--no-cache")
     a, b, x = array(folder / "seed_a.npy", (5, 3)), array(folder / "seed_b.npy", (3, 7)), array(folder / "seed_x.npy", (4, 3))

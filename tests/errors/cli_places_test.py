@@ -5,6 +5,7 @@
 #   cli_places_test.py PATH-OF-CODETTA
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
@@ -116,6 +117,16 @@ def runs(folder, cache):
     refused(folder, "would overwrite", "run", program, *cache, "--tensor", f"x={own}", "--tensor", f"w={w}", "--save-values", steps)
     expect(2, "would be written to the same place", *given, "--save-values", steps, "--out", f"y={own}")
     expect(0, "", "run", program, *cache, "--tensor", f"x={own}", "--tensor", f"w={w}", "--save-values", steps, "--force")
+    # Where a value cannot be written, nothing is left behind, no folder either.
+    large, new = ["run", program, *cache, "--dim", "n=100000"], folder / "new" / "inner"
+    expect(0, "", *large)
+    expect(3, "nothing was left behind", *large, "--save-values", new, restore_signals=False,
+           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
+    if new.parent.exists():
+        FAILURES.append(f"run --save-values without room left {new.parent}")
+    expect(0, "", *large, "--save-values", new)
+    if not new.is_dir() or not list(new.iterdir()):
+        FAILURES.append("run --save-values: nothing in a new folder")
     expect(0, "", *given, "--trace", "/dev/null", "--out", "y=/dev/null")
     expect(0, "", *given, "--trace", x, "--force")
     if not x.read_bytes().startswith(b"{"):

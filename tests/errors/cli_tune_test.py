@@ -54,7 +54,7 @@ def told(folder, cache):
     expect(0, "pass", "run", *words, "--dim", "n=6", "--check")
     times, other = folder / "times.txt", ["--cache-dir", folder / "other"]
     expect(0, "exported", "tune", *cache, "--export", times)
-    expect(0, "1 problems imported", "tune", *other, "--import", times)
+    expect(0, "1 problem imported", "tune", *other, "--import", times)
     elsewhere = json.loads(expect(0, "", "explain", *words[:3], *other, "--hint", "n=6", "--json").stdout)
     if elsewhere["kernels"] != explained["kernels"]:
         FAILURES.append(f"times in another cache: {elsewhere['kernels']}")
@@ -63,7 +63,7 @@ def told(folder, cache):
     expect(0, CALL, "tune", *words, "--tensor", f"x={x}", "--scalar", "by=0.5", "--candidates", 2)
     one = folder / "one.cc"
     one.write_text(SOURCE.partition("\n")[2])
-    expect(1, "note: the program calls no kernel of its own that has several configurations", "tune", folder / "p.py", "--kernel", f"own={one}", *cache)
+    expect(0, "note: the program calls no kernel of its own that has several configurations", "tune", folder / "p.py", "--kernel", f"own={one}", *cache)
 
 
 def built(folder):

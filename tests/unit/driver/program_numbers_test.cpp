@@ -122,6 +122,10 @@ TEST_P(ProgramNumbers, NextToTensorsInSeveralProducts) {
 
 TEST_P(ProgramNumbers, AreRefusedWhereTheyDoNotFit) {
   expect_refused("i32", 2.5, "a is 2.5 but is declared as i32");
+  expect_refused("i32", 2.0, "a is 2.0 but is declared as i32");
+  expect_refused("i32", -0.0, "a is -0.0 but is declared as i32");
+  expect_refused("i64", 1e300, "a is 1e+300 but is declared as i64");
+  expect_refused("bool", std::numeric_limits<double>::infinity(), "a is inf but is declared as bool");
   expect_refused("i8", 128, "a is 128 but is declared as i8");
   expect_refused("u64", -1, "a is -1 but is declared as u64");
   expect_refused("f32", true, "a is true but is declared as f32");
