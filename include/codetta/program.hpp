@@ -223,7 +223,7 @@ CODETTA_API Result<VerifyReport> verify(const Program& program, const std::vecto
 // written, nothing is donated), over random data in branches and loops, and where what is in front does not run, which
 // `note` says. Calls with the same types and sizes are one. A configuration whose results are not those of the first
 // one that ran, but for rounding, loses alone, and so does one that does not compile, cannot be launched, crashes or
-// hangs (these two on a CPU, as in tune() of a GEMM); `failure` says why. The times are kept on disk, keyed by source,
+// hangs (in a process of its own, as in tune() of a GEMM); `failure` says why. The times are kept on disk, by source,
 // configuration, types, sizes, machine, driver, compiler and build of this library: compile(), build() and explain()
 // take the fastest for the sizes that are hinted at. What is compiled already stays as it is. `max_candidates` is of a
 // call; no configuration to choose from is no error but an empty report with a `note`.

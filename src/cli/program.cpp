@@ -178,6 +178,16 @@ Result<void> keep_user_results(const Program& program, const CompiledProgram& co
   return {};
 }
 
+// Where a GPU gets what is given; none for a CPU.
+Result<std::optional<OnDevice>> copies_for(const Target& target, const ProgramData& data, Context& context) {
+  if (!on_gpu(target)) return std::optional<OnDevice>();
+  auto device = Device::open(target.backend, context);
+  if (!device) return std::move(device).error();
+  auto made = OnDevice::make(*device, data.arguments);
+  if (!made) return std::move(made).error();
+  return std::optional(*std::move(made));
+}
+
 // Several values of one size choose kernels for each, of which --bisect compares those of one. Errors: E0701.
 Result<void> check_compared(const ProgramOptions& options, const Sizes& hints) {
   for (size_t i = 0; options.bisect && i < hints.size(); ++i) {
@@ -196,15 +206,9 @@ int bisect_program(const CommonOptions& common, const Program& program, const Pr
   BisectOptions how;
   how.seed = seed;
   how.given = std::move(given);
-  std::optional<OnDevice> copies;
-  if (on_gpu(target)) {
-    auto device = Device::open(target.backend, context);
-    if (!device) return report(device.error(), common.json);
-    auto made = OnDevice::make(*device, data.arguments);
-    if (!made) return report(made.error(), common.json);
-    copies = *std::move(made);
-  }
-  auto found = bisect(program, copies ? copies->named() : data.arguments, target, hints, how, context);
+  auto copies = copies_for(target, data, context);
+  if (!copies) return report(copies.error(), common.json);
+  auto found = bisect(program, *copies ? (*copies)->named() : data.arguments, target, hints, how, context);
   if (!found) return report(found.error(), common.json);
   if (common.json) {
     nlohmann::json steps = nlohmann::json::array();
@@ -232,65 +236,88 @@ int bisect_program(const CommonOptions& common, const Program& program, const Pr
   return found->pass.empty() && found->first_wrong < 0 ? exit_ok : exit_program;
 }
 
+// What run and tune begin with: the program, what is given to it, and where it goes.
+struct Begun {
+  Source source;
+  Program program;
+  Given given;
+  Target target;
+  Context context;
+  AskedSizes asked;
+  ProgramData data;  // what was given
+
+  static Result<Begun> make(const CommonOptions& common, const ProgramOptions& options) {
+    auto source = read_source(options.file, TextOf::Program);
+    if (!source) return std::move(source).error();
+    auto program = Program::parse(source->text, source->name);
+    if (!program) return std::move(program).error();
+    program = with_sources(*program, options.kernels);
+    if (!program) return std::move(program).error();
+    auto given = Given::make(options);
+    if (!given) return std::move(given).error();
+    if (auto ok = check_outputs(*program, *given, options); !ok) return std::move(ok).error();
+    if (auto ok = check_names(*given); !ok) return std::move(ok).error();
+    auto target = target_of(common);
+    if (!target) return std::move(target).error();
+    auto context = context_of(common);
+    if (!context) return std::move(context).error();
+    auto asked = asked_sizes(options);
+    if (!asked) return std::move(asked).error();
+    if (auto ok = check_compared(options, asked->hints); !ok) return std::move(ok).error();
+    ProgramData data;
+    if (auto ok = load_inputs(*program, *given, data); !ok) return std::move(ok).error();
+    return Begun{*std::move(source),  *std::move(program), *std::move(given), *std::move(target),
+                 *std::move(context), *std::move(asked),   std::move(data)};
+  }
+};
+
 }  // namespace
 
 int run_program(const CommonOptions& common, const ProgramOptions& options) {
-  auto source = read_source(options.file, TextOf::Program);
-  if (!source) return report(source.error(), common.json);
-  auto program = Program::parse(source->text, source->name);
-  if (!program) return report(program.error(), common.json);
-  program = with_sources(*program, options.kernels);
-  if (!program) return report(program.error(), common.json);
-  auto given = Given::make(options);
-  if (!given) return report(given.error(), common.json);
-  if (auto ok = check_outputs(*program, *given, options); !ok) return report(ok.error(), common.json);
-  if (auto ok = check_names(*given); !ok) return report(ok.error(), common.json);
-  auto target = target_of(common);
-  if (!target) return report(target.error(), common.json);
-  auto context = context_of(common);
-  if (!context) return report(context.error(), common.json);
-  auto asked = asked_sizes(options);
-  if (!asked) return report(asked.error(), common.json);
-  if (auto ok = check_compared(options, asked->hints); !ok) return report(ok.error(), common.json);
-  ProgramData data;
-  if (auto ok = load_inputs(*program, *given, data); !ok) return report(ok.error(), common.json);
+  auto begun = Begun::make(common, options);
+  if (!begun) return report(begun.error(), common.json);
+  Program& program = begun->program;
+  const Target& target = begun->target;
+  Context& context = begun->context;
+  const AskedSizes& asked = begun->asked;
+  ProgramData& data = begun->data;
   const size_t given_count = data.arguments.size();
   const bool nothing_given = given_count == 0;
   if (options.check || options.bisect || !options.dims.empty() || nothing_given) {
-    if (auto ok = add_random(*program, asked->dims, options.seed, data); !ok) return report(ok.error(), common.json);
+    if (auto ok = add_random(program, asked.dims, options.seed, data); !ok) return report(ok.error(), common.json);
   }
   if (options.seeded && !options.check && !options.bisect && data.arguments.size() == given_count)
     return report(usage_error("--seed has no effect", "every parameter is given, and no check takes samples",
                               "leave it out, or say --check"),
                   common.json);
-  if (auto ok = add_outputs(*program, data); !ok) return report(ok.error(), common.json);
-  if (auto ok = check_dims(asked->dims, data); !ok) return report(ok.error(), common.json);
-  if (options.check || options.bisect) program = program->with_hooked_results();
-  auto compiled = codetta::compile(*program, *target, options.hints.empty() ? data.shapes.symbols : asked->hints,
-                                   *context, compile_progress(common));
+  if (auto ok = add_outputs(program, data); !ok) return report(ok.error(), common.json);
+  if (auto ok = check_dims(asked.dims, data); !ok) return report(ok.error(), common.json);
+  if (options.check || options.bisect) program = program.with_hooked_results();
+  auto compiled = codetta::compile(program, target, options.hints.empty() ? data.shapes.symbols : asked.hints, context,
+                                   compile_progress(common));
   if (!compiled) return report(compiled.error(), common.json);
   if (options.bisect) {
     // Kernels of the user's are taken as a first run leaves them.
     KeptResults kept;
     if (!options.kernels.empty()) {
-      if (auto ran = keep_user_results(*program, *compiled, *target, data, kept, *context); !ran)
+      if (auto ran = keep_user_results(program, *compiled, target, data, kept, context); !ran)
         return report(ran.error(), common.json);
     }
-    return bisect_program(common, *program, data, *target, asked->hints, options.seed, std::move(kept.calls), *context);
+    return bisect_program(common, program, data, target, asked.hints, options.seed, std::move(kept.calls), context);
   }
-  auto watch = Watch::make(options, places_of(*given, options));
+  auto watch = Watch::make(options, places_of(begun->given, options));
   if (!watch) return report(watch.error(), common.json);
-  const ProgramRun run{.program = *program,
+  const ProgramRun run{.program = program,
                        .compiled = *compiled,
-                       .target = *target,
-                       .context = *context,
+                       .target = target,
+                       .context = context,
                        .check = options.check,
                        .seed = options.seed,
                        .observer = watch->observer(),
                        .observed = watch->observer() ? watch->observed() : Observed::steps,
                        .user_kernels = !options.kernels.empty()};
   auto done = run(data);
-  if (auto kept = watch->finish(source->name, done.has_value()); !kept) return report(kept.error(), common.json);
+  if (auto kept = watch->finish(begun->source.name, done.has_value()); !kept) return report(kept.error(), common.json);
   if (!done) {
     if (!common.json) std::printf("%s", watch->values_text().c_str());
     return report(done.error(), common.json);
@@ -311,7 +338,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
     const TensorView view = view_of(data, one.name);
     nlohmann::json output{{"name", one.name}, {"dtype", dtype_name(view.dtype())}, {"shape", nlohmann::json::array()}};
     for (int d = 0; d < view.rank(); ++d) output["shape"].push_back(view.size(d));
-    for (const auto& [wanted, file] : given->outputs) {
+    for (const auto& [wanted, file] : begun->given.outputs) {
       if (wanted != one.name) continue;
       files.push_back({one.name, file, view});
       output["file"] = file;
@@ -344,43 +371,27 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
 }
 
 int tune_program(const CommonOptions& common, const ProgramOptions& options, const TuneLimits& limits) {
-  auto source = read_source(options.file, TextOf::Program);
-  if (!source) return report(source.error(), common.json);
-  auto program = Program::parse(source->text, source->name);
-  if (!program) return report(program.error(), common.json);
-  program = with_sources(*program, options.kernels);
-  if (!program) return report(program.error(), common.json);
-  auto given = Given::make(options);
-  if (!given) return report(given.error(), common.json);
-  if (auto ok = check_names(*given); !ok) return report(ok.error(), common.json);
-  auto target = target_of(common);
-  if (!target) return report(target.error(), common.json);
-  auto context = context_of(common);
-  if (!context) return report(context.error(), common.json);
-  auto asked = asked_sizes(options);
-  if (!asked) return report(asked.error(), common.json);
-  ProgramData data;
-  if (auto ok = load_inputs(*program, *given, data); !ok) return report(ok.error(), common.json);
+  auto begun = Begun::make(common, options);
+  if (!begun) return report(begun.error(), common.json);
+  const Program& program = begun->program;
+  const Target& target = begun->target;
+  Context& context = begun->context;
+  const AskedSizes& asked = begun->asked;
+  ProgramData& data = begun->data;
   const size_t given_count = data.arguments.size();
-  if (auto ok = add_random(*program, asked->dims, options.seed, data); !ok) return report(ok.error(), common.json);
+  if (auto ok = add_random(program, asked.dims, options.seed, data); !ok) return report(ok.error(), common.json);
   if (options.seeded && data.arguments.size() == given_count)
     return report(usage_error("--seed has no effect", "every parameter is given", "leave it out"), common.json);
-  auto shapes = program->shapes(data.arguments);
+  auto shapes = program.shapes(data.arguments);
   if (!shapes) return report(shapes.error(), common.json);
   data.shapes = *std::move(shapes);
-  if (auto ok = check_dims(asked->dims, data); !ok) return report(ok.error(), common.json);
-  std::optional<OnDevice> copies;
-  if (on_gpu(*target)) {
-    auto device = Device::open(target->backend, *context);
-    if (!device) return report(device.error(), common.json);
-    auto made = OnDevice::make(*device, data.arguments);
-    if (!made) return report(made.error(), common.json);
-    copies = *std::move(made);
-  }
+  if (auto ok = check_dims(asked.dims, data); !ok) return report(ok.error(), common.json);
+  auto copies = copies_for(target, data, context);
+  if (!copies) return report(copies.error(), common.json);
   const auto timed = [&](const TuneOptions& tuning) {
-    return codetta::tune(*program, copies ? copies->named() : data.arguments, *target, tuning, *context);
+    return codetta::tune(program, *copies ? (*copies)->named() : data.arguments, target, tuning, context);
   };
-  return told_tuning(common, limits, timed, *context);
+  return told_tuning(common, limits, timed, context);
 }
 
 }  // namespace codetta::cli

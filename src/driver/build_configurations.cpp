@@ -18,16 +18,6 @@ namespace {
 
 constexpr size_t most_configurations = 256;  // all that a source may have
 
-// Integers become indices of a dim of this size.
-void wrap(const TensorView& view, int64_t size) {
-  if (types::is_float(view.dtype())) return;
-  auto* at = view.as<std::byte>();
-  for (int64_t i = 0; i < view.element_count(); ++i, at += dtype_size(view.dtype())) {
-    const int64_t value = types::load_i64(at, view.dtype()) % size;
-    types::store_i64(at, view.dtype(), value < 0 ? value + size : value);
-  }
-}
-
 // All of these calls take this configuration.
 void take(plan::Plan& plan, const std::string& call, const std::string& configuration, const SizeHints& hints) {
   for (plan::PlannedKernel& kernel : plan.kernels) {
@@ -66,7 +56,7 @@ Result<std::string> tune_configurations(plan::Plan& plan, const Program& program
     }
     CODETTA_TRY(Tensor tensor, Tensor::make(input.dtype, input.shape, *state.allocator));
     fill_random(tensor, arguments.size() + 1);
-    if (input.index_limit > 0) wrap(tensor.view(), input.index_limit);
+    if (input.index_limit > 0) wrap_integers(tensor.view(), input.index_limit);
     if (device) {
       CODETTA_TRY(DeviceTensor copy, DeviceTensor::copy_of(*device, tensor.view()));
       arguments.push_back({input.name, copy.view()});

@@ -8,6 +8,8 @@
 #include "diag/diagnostic.hpp"
 #include "driver/program_arguments.hpp"
 #include "ir/graph.hpp"
+#include "types/convert.hpp"
+#include "types/dtype.hpp"
 #include "types/op.hpp"
 
 namespace codetta::driver {
@@ -143,6 +145,15 @@ Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const s
     missing.push_back(std::move(one));
   }
   return missing;
+}
+
+void wrap_integers(const TensorView& view, int64_t size) {
+  if (types::is_float(view.dtype()) || types::is_bool(view.dtype())) return;
+  auto* at = view.as<std::byte>();
+  for (int64_t i = 0; i < view.element_count(); ++i, at += dtype_size(view.dtype())) {
+    const int64_t value = types::load_i64(at, view.dtype()) % size;
+    types::store_i64(at, view.dtype(), value < 0 ? value + size : value);
+  }
 }
 
 }  // namespace codetta::driver

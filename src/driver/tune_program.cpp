@@ -3,7 +3,6 @@
 // program would hand it.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -11,61 +10,19 @@
 #include "codetta/device.hpp"
 #include "codetta/fill.hpp"
 #include "driver/agreement.hpp"
+#include "driver/configuration_trial.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/placed_tensor.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
-#include "driver/sampler.hpp"
 #include "driver/trial.hpp"
 #include "driver/user_calls.hpp"
 #include "driver/user_tuning.hpp"
 #include "opt/passes.hpp"
-#include "types/convert.hpp"
 
 namespace codetta {
 namespace driver {
 namespace {
-
-// A tensor where the target has its memory.
-struct PlacedTensor {
-  std::optional<Tensor> host;
-  std::optional<DeviceTensor> there;
-  [[nodiscard]] TensorView view() const { return there ? there->view() : host->view(); }
-};
-
-void copy_dense(const TensorView& from, const TensorView& to) {
-  const auto bytes = static_cast<size_t>(from.element_count() * dtype_size(from.dtype()));
-  if (bytes > 0) std::memcpy(to.data(), from.data(), bytes);
-}
-
-struct ConfigurationTrial {
-  TuneResult result;
-  std::optional<Execution> execution;  // what is timed
-  std::optional<Sampler> sampler;
-  std::vector<double> samples;
-  bool blameless = false;  // failed by what is around it
-
-  // Of itself: a time, or that it is none to take.
-  [[nodiscard]] bool tells() const { return result.microseconds > 0 || (!result.failure.empty() && !blameless); }
-  void drop() {
-    result.microseconds = 0;
-    sampler.reset();
-    execution.reset();
-  }
-  Result<void> sample(int count) {
-    for (int i = 0; i < count; ++i) {
-      CODETTA_TRY(const double measured, sampler->sample());
-      samples.push_back(measured);
-    }
-    std::vector<double> sorted = samples;
-    std::sort(sorted.begin(), sorted.end());
-    const auto at = [&](double part) {
-      return sorted[static_cast<size_t>(part * static_cast<double>(sorted.size() - 1))];
-    };
-    result.microseconds = at(0.5);
-    result.spread = (at(0.75) - at(0.25)) / result.microseconds;
-    return {};
-  }
-};
 
 // The device's context is lost: whatever comes after would fail as well.
 bool ends_all(const Error& error) { return error.code() == static_cast<uint16_t>(diag::Code::device_failed); }
@@ -146,40 +103,7 @@ class ProgramTuning {
 
   // ---- data
   Result<PlacedTensor> room(DType dtype, const Dims& shape) const {
-    PlacedTensor made;
-    if (device_) {
-      CODETTA_TRY(made.there, DeviceTensor::make(*device_, dtype, shape));
-    } else {
-      CODETTA_TRY(made.host, Tensor::make(dtype, shape, *state_.allocator));
-    }
-    return made;
-  }
-  // What `fill` writes into host memory.
-  template <class Fill>
-  Result<PlacedTensor> filled(DType dtype, const Dims& shape, const Fill& fill) const {
-    PlacedTensor made;
-    CODETTA_TRY(Tensor contents, Tensor::make(dtype, shape, *state_.allocator));
-    fill(contents.view());
-    if (device_) {
-      CODETTA_TRY(made.there, DeviceTensor::copy_of(*device_, contents.view()));
-    } else {
-      made.host = std::move(contents);
-    }
-    return made;
-  }
-  Result<void> write(const PlacedTensor& to, const TensorView& from) const {
-    if (to.there) return to.there->upload(from);
-    copy_dense(from, to.view());
-    return {};
-  }
-  Result<Tensor> read(const PlacedTensor& from) const {
-    CODETTA_TRY(Tensor copy, Tensor::make(from.view().dtype(), from.view().shape(), *state_.allocator));
-    if (from.there) {
-      CODETTA_CHECK_OK(from.there->download(copy.view()));
-    } else {
-      copy_dense(from.view(), copy.view());
-    }
-    return copy;
+    return PlacedTensor::make(dtype, shape, device_ ? &*device_ : nullptr, *state_.allocator);
   }
   [[nodiscard]] const ArgumentValue* given(const std::string& name) const {
     for (const NamedArgument& argument : arguments_) {
@@ -252,13 +176,8 @@ class ProgramTuning {
         operands.push_back({operand.name, *value});
         continue;
       }
-      CODETTA_TRY(PlacedTensor made, filled(operand.dtype, operand.shape, [&](const TensorView& view) {
-                    if (!operand.literal) return fill_random(view, 1 + operands.size());
-                    const bool real = operand.literal->kind == ir::LiteralAttr::Kind::Float;
-                    const double number = real ? operand.literal->f : static_cast<double>(operand.literal->i);
-                    if (types::is_float(operand.dtype)) return types::store_f64(view.data(), operand.dtype, number);
-                    types::store_i64(view.data(), operand.dtype, operand.literal->i);
-                  }));
+      CODETTA_TRY(Tensor contents, contents_of(call, operand, 1 + operands.size(), *state_.allocator));
+      CODETTA_TRY(PlacedTensor made, PlacedTensor::of(std::move(contents), device_ ? &*device_ : nullptr));
       operands.push_back({operand.name, made.view()});
       memory_.push_back(std::move(made));
     }
@@ -384,11 +303,11 @@ class ProgramTuning {
   Result<void> try_out(ConfigurationTrial& next, Call& call, size_t c, bool copies) {
     CODETTA_TRY(Execution whole, prepared(call, call.alone, call.name_alone, c, call.call.results, call.results));
     if (!survives(whole, next.result.kernel, next.result.failure)) return {};
-    for (size_t r = 0; r < call.results.size(); ++r) CODETTA_CHECK_OK(write(call.results[r], call.poison[r].view()));
+    for (size_t r = 0; r < call.results.size(); ++r) CODETTA_CHECK_OK(call.results[r].write(call.poison[r].view()));
     CODETTA_CHECK_OK(run_once(whole));
     std::vector<Tensor> made;
     for (const PlacedTensor& result : call.results) {
-      CODETTA_TRY(Tensor contents, read(result));
+      CODETTA_TRY(Tensor contents, result.read(*state_.allocator));
       made.push_back(std::move(contents));
     }
     for (size_t r = 0; r < call.expected.size(); ++r) {

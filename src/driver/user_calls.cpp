@@ -5,6 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "codetta/fill.hpp"
+#include "driver/program_arguments.hpp"
+#include "types/convert.hpp"
+#include "types/dtype.hpp"
+
 namespace codetta::driver {
 
 namespace {
@@ -167,6 +172,32 @@ Result<std::vector<UserCall>> user_calls(const plan::Plan& plan, const ir::Graph
     calls.push_back(std::move(call));
   }
   return calls;
+}
+
+Result<Tensor> contents_of(const UserCall& call, const UserCall::Operand& operand, uint64_t seed,
+                           Allocator& allocator) {
+  CODETTA_TRY(Tensor made, Tensor::make(operand.dtype, operand.shape, allocator));
+  if (!operand.literal) {
+    int64_t least = 0;
+    for (const auto* list : {&call.operands, &call.results}) {
+      for (const UserCall::Operand& one : *list) {
+        for (int d = 0; d < one.shape.rank(); ++d) {
+          const int64_t size = one.shape[d];
+          if (size > 0 && (least == 0 || size < least)) least = size;
+        }
+      }
+    }
+    fill_random(made.view(), seed);
+    if (least > 0) wrap_integers(made.view(), least);
+    return made;
+  }
+  const bool real = operand.literal->kind == ir::LiteralAttr::Kind::Float;
+  if (types::is_float(operand.dtype)) {
+    types::store_f64(made.data(), operand.dtype, real ? operand.literal->f : static_cast<double>(operand.literal->i));
+  } else {
+    types::store_i64(made.data(), operand.dtype, operand.literal->i);
+  }
+  return made;
 }
 
 }  // namespace codetta::driver

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codetta/tensor.hpp"
 #include "driver/size_sets.hpp"
 #include "ir/graph.hpp"
 #include "plan/plan.hpp"
@@ -40,5 +41,9 @@ struct UserCall {
 // Of every kernel of the plan that has several configurations; `graph` is what was planned. Symbols have the values of
 // `sizes`; nothing is told of a call whose sizes are then not known. Errors: those of building graphs.
 Result<std::vector<UserCall>> user_calls(const plan::Plan& plan, const ir::Graph& graph, const SizeHints& sizes);
+
+// What an operand holds that is neither given nor computed: the number of the text, or random numbers. Integers among
+// these are indices of the smallest dim that the call has, since they may be indices of any. Errors: E0606.
+Result<Tensor> contents_of(const UserCall& call, const UserCall::Operand& operand, uint64_t seed, Allocator& allocator);
 
 }  // namespace codetta::driver

@@ -333,6 +333,32 @@ TEST_F(ProgramTune, LoopsAreTunedOverRandomData) {
 }
 
 // What is in front crashes, hangs, or calls what is not there: data is random then, which is said.
+// A kernel trusts indices: those at random are such that it may.
+TEST_F(ProgramTune, RandomIndicesOfALoopAreInRange) {
+  Context tuning = context("tuning");
+  const std::string text =
+      "def more(i, x, at, y):\n    return i < 3\n\n"
+      "def step(i, x, at, y):\n    return i + 1, x, at, user_kernel(\"pick\", x, at, out=\"f32[m]\")\n\n"
+      "def f(x: f32[\"n\"], at: i32[\"m\"], first: f32[\"m\"]):\n"
+      "    i, a, b, y = while_loop(more, step, 0, x, at, first)\n    return y\n";
+  const std::string kernel =
+      "#pragma codetta config(A = 1) config(A = 2)\n"
+      "void pick(Tensor<const float, 1> x, Tensor<const int32_t, 1> at, Tensor<float, 1> y) {\n"
+      "  for (int64_t i = 0; i < at.size(0); ++i) {\n"
+      "    if (at(i) < 0 || at(i) >= x.size(0)) __builtin_trap();\n"
+      "    y(i) = x(at(i)) + A - A;\n  }\n}\n";
+  const Program made = Program::parse(text, "p.py").value().with_kernels({{"pick", kernel}}).value();
+  const Tensor x = Tensor::make(f32, {40}).value(), at = Tensor::make(i32, {7}).value(),
+               first = Tensor::make(f32, {7}).value();
+  fill_random(x.view(), 1);
+  std::fill_n(static_cast<int32_t*>(at.data()), 7, 39);
+  const auto report = tune(made, {{"x", x.view()}, {"at", at.view()}, {"first", first.view()}}, Target::host(),
+                           {.budget_seconds = 300}, tuning);
+  ASSERT_TRUE(report) << report.error().render();
+  ASSERT_EQ(report->results.size(), 2U);
+  for (const TuneResult& result : report->results) EXPECT_EQ(result.failure, "");
+}
+
 TEST_F(ProgramTune, WhereWhatIsInFrontDoesNotRun) {
   Context tuning = context("tuning");
   const std::string front = "void front(Tensor<const float, 2> x, Tensor<float, 2> y) { __builtin_trap(); }\n";
