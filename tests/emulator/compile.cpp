@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,6 +64,33 @@ std::string exports_of(const std::string& source) {
   }
   return text + "}\n}\n";
 }
+
+// What was compiled before in this process: a third of what tests of programs ask for, since many have kernels in
+// common.
+class Made {
+ public:
+  static Made& of_process() {
+    static Made made;
+    return made;
+  }
+  using Key = std::pair<std::string, std::vector<std::string>>;  // source, flags
+  std::optional<std::string> find(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto at = objects_.find(key);
+    return at == objects_.end() ? std::nullopt : std::optional(at->second);
+  }
+  void add(Key key, const std::string& object) {
+    const std::lock_guard lock(mutex_);
+    if (bytes_ + object.size() > most_bytes) return;  // campaigns of random kernels, of which none comes again
+    if (objects_.emplace(std::move(key), object).second) bytes_ += object.size();
+  }
+
+ private:
+  static constexpr size_t most_bytes = size_t{64} << 20;
+  std::mutex mutex_;
+  std::map<Key, std::string> objects_;
+  size_t bytes_ = 0;
+};
 
 }  // namespace
 
@@ -124,7 +155,10 @@ Result<std::string> Compiler::compile(const std::string& source, const std::vect
   }
 #endif
   job.flags.emplace_back("-lm");
+  Made::Key key{job.source, job.flags};
+  if (auto object = Made::of_process().find(key)) return *std::move(object);
   CODETTA_TRY(toolchain::CompileOutput output, toolchain::compile(compiler_, job, {}));
+  Made::of_process().add(std::move(key), output.object);
   return std::move(output.object);
 }
 
