@@ -113,40 +113,28 @@ CODETTA_FN f32v widen_f8e5m2(u8v raw) {
 
 // Two lanes an instruction; a single lane is paired with itself.
 constexpr int pair_of(int i) { return i + 1 < lanes ? i + 1 : i; }
-CODETTA_FN u16v narrow_bf16(f32v x) {
+CODETTA_FN u32 pack_as(bf16, f32 low, f32 high) { return pack_bf16(low, high); }
+CODETTA_FN u32 pack_as(f16, f32 low, f32 high) { return pack_f16(low, high); }
+template <class T>
+CODETTA_FN u16v narrow_pairs(f32v x) {
   u16v r;
 #ifdef __METAL_VERSION__
 #pragma unroll
   for (int i = 0; i < lanes; i += 2) {
-    const u32 two = pack_bf16(x.e[i], x.e[pair_of(i)]);
+    const u32 two = pack_as(T{}, x.e[i], x.e[pair_of(i)]);
     r.e[pair_of(i)] = (u16)(two >> 16);
     r.e[i] = (u16)two;
   }
 #else
   u32 words[(lanes + 1) / 2];
 #pragma unroll
-  for (int i = 0; i < lanes; i += 2) words[i / 2] = pack_bf16(x.e[i], x.e[pair_of(i)]);
+  for (int i = 0; i < lanes; i += 2) words[i / 2] = pack_as(T{}, x.e[i], x.e[pair_of(i)]);
   memcpy(&r, words, sizeof r);
 #endif
   return r;
 }
-CODETTA_FN u16v narrow_f16(f32v x) {
-  u16v r;
-#ifdef __METAL_VERSION__
-#pragma unroll
-  for (int i = 0; i < lanes; i += 2) {
-    const u32 two = pack_f16(x.e[i], x.e[pair_of(i)]);
-    r.e[pair_of(i)] = (u16)(two >> 16);
-    r.e[i] = (u16)two;
-  }
-#else
-  u32 words[(lanes + 1) / 2];
-#pragma unroll
-  for (int i = 0; i < lanes; i += 2) words[i / 2] = pack_f16(x.e[i], x.e[pair_of(i)]);
-  memcpy(&r, words, sizeof r);
-#endif
-  return r;
-}
+CODETTA_FN u16v narrow_bf16(f32v x) { return narrow_pairs<bf16>(x); }
+CODETTA_FN u16v narrow_f16(f32v x) { return narrow_pairs<f16>(x); }
 CODETTA_FN u8v narrow_f8e4m3(f32v x) {
   u8v r;
 #if CODETTA_HAS_FP8
