@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Llama-style decoder block in bf16 on one NVIDIA GPU: our library against PyTorch eager and torch.compile, in turn, on the same tensors.
-Usage: programs.py --build CODETTA FOLDER          libraries, one for each batch x sequence as hints; needs no GPU
+Usage: programs.py --build CODETTA FOLDER [--tune SECONDS]     libraries, one for each batch x sequence as hints; needs no GPU, but to tune
        programs.py --run FOLDER [--profile] [--peers eager,compile] [--only 1x1,...] [--seconds S] [--out FILE.md]
 
 All sides compute attention by plain softmax. CUDA graphs replayed in turn, medians of 11 rounds or more; a ratio is the best peer's time over
-ours. Every row of every item is checked against the same block in float64, before the measurement and again after it. --profile: time of each
-of our kernels."""
+ours. Every row of every item is checked against the same block in float64, before the measurement and again after it. --profile: of each
+of our kernels the time from the end of the one before to its own, and how long it was there, its wait for that end included."""
 import argparse
 import ctypes
 import pathlib
@@ -46,12 +46,15 @@ def library(folder, batch, sequence):
     return folder / f"libllama_{batch}x{sequence}.so"
 
 
-def build(codetta, folder):
+def build(codetta, folder, only, tune):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "llama.py").write_text(PROGRAM)
     for batch, sequence in SIZES:
+        if only and f"{batch}x{sequence}" not in only:
+            continue
         subprocess.run([codetta, "build", folder / "llama.py", "-o", library(folder, batch, sequence), "--target", "cuda:sm_90a",
-                        "--hint", f"b={batch}", "--hint", f"s={sequence}"], check=True)
+                        "--hint", f"b={batch}", "--hint", f"s={sequence}",
+                        *(["--tune", "--budget", str(tune)] if tune else [])], check=True)
 
 
 def inputs(torch, batch, sequence):
@@ -161,9 +164,9 @@ def largest_error(torch, tensors, output):
 
 
 def profile(torch, run):
-    """Our kernels in their order: the median of five runs each."""
+    """Our kernels in their order: medians of the runs behind the first."""
     from torch.profiler import ProfilerActivity
-    rounds = 5
+    rounds = 7
     with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as record:
         for _ in range(rounds):
             run()
@@ -171,8 +174,10 @@ def profile(torch, run):
     kernels = sorted((e for e in record.events() if e.device_type == torch.autograd.DeviceType.CUDA), key=lambda e: e.time_range.start)
     count = len(kernels) // rounds
     for i in range(count):
-        times = [kernels[r * count + i].time_range.elapsed_us() for r in range(rounds)]
-        print(f"    {statistics.median(times):9.1f} us  {kernels[i].name[:110]}", flush=True)
+        ranges = [kernels[r * count + i].time_range for r in range(1, rounds)]
+        steps = [kernels[r * count + i].time_range.end - kernels[r * count + i - 1].time_range.end for r in range(1, rounds)]
+        there = statistics.median(r.elapsed_us() for r in ranges)
+        print(f"    {statistics.median(steps):9.1f} us, there for {there:9.1f}  {kernels[i].name[:90]}", flush=True)
 
 
 def measure(options):
@@ -180,10 +185,11 @@ def measure(options):
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     peers = [p for p in options.peers.split(",") if p]
+    only = [size for size in options.only.split(",") if size]
     table = ["| batch x sequence | ours, us | " + " | ".join(f"{p}, us" for p in peers) + " | best peer over ours | largest error |",
              "|---|---|" + "---|" * len(peers) + "---|---|"]
     for batch, sequence in SIZES:
-        if options.only and f"{batch}x{sequence}" not in options.only.split(","):
+        if only and f"{batch}x{sequence}" not in only:
             continue
         tensors = inputs(torch, batch, sequence)
         output = torch.full_like(tensors["x"], float("nan"))
@@ -226,6 +232,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", nargs=2, metavar=("CODETTA", "FOLDER"))
     parser.add_argument("--run", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--tune", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--peers", default="eager,compile")
     parser.add_argument("--only", default="")
@@ -233,7 +240,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     if options.build:
-        build(options.build[0], pathlib.Path(options.build[1]))
+        build(options.build[0], pathlib.Path(options.build[1]), [size for size in options.only.split(",") if size], options.tune)
     if options.run:
         measure(options)
 

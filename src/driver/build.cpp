@@ -273,7 +273,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         }
         // Kernels that spill are passed over before others are timed beside them.
         CODETTA_CHECK_OK(pass_over(plan, state.function.name, context, options));
-        CODETTA_TRY(std::string tuned, tune_plan(plan, state.function.name, hints, planned.values, options, context));
+        CODETTA_TRY(std::string tuned, tune_plan(plan, one, hints, planned.values, options, context));
         if (!configurations.empty()) {
           Json both = Json::parse(tuned);
           both["configurations"] = Json::parse(configurations);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which configuration each kernel of the user's takes in a library, by measurement.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -31,6 +32,11 @@ void take(plan::Plan& plan, const std::string& call, const std::string& configur
 
 }  // namespace
 
+void fill_input(const TensorView& view, uint64_t seed, const ProgramInput& input) {
+  fill_random(view, seed, Distribution::Normal, input.terms > 0 ? 1 / std::sqrt(static_cast<double>(input.terms)) : 1);
+  if (input.index_limit > 0) wrap_integers(view, input.index_limit);
+}
+
 Result<std::string> tune_configurations(plan::Plan& plan, const Program& program, const SizeHints& hints,
                                         const BuildOptions& options, Context& context) {
   using List = nlohmann::ordered_json;
@@ -55,8 +61,7 @@ Result<std::string> tune_configurations(plan::Plan& plan, const Program& program
       continue;
     }
     CODETTA_TRY(Tensor tensor, Tensor::make(input.dtype, input.shape, *state.allocator));
-    fill_random(tensor, arguments.size() + 1);
-    if (input.index_limit > 0) wrap_integers(tensor.view(), input.index_limit);
+    fill_input(tensor.view(), arguments.size() + 1, input);
     if (device) {
       CODETTA_TRY(DeviceTensor copy, DeviceTensor::copy_of(*device, tensor.view()));
       arguments.push_back({input.name, copy.view()});

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <random>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "codetta/device.hpp"
-#include "codetta/fill.hpp"
 #include "diag/diagnostic.hpp"
 #include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
@@ -33,6 +35,7 @@ constexpr size_t most_candidates = 8;
 // What the program is run on, of all choices of kernels, which run in turn: by buffer of the package, of which all
 // have the same parameters and results.
 struct Data {
+  std::vector<ProgramInput> inputs;  // the program's parameters
   std::vector<Tensor> host;
   std::vector<runtime::cuda::DeviceBuffer> there;  // on a GPU, instead
   std::map<size_t, TensorView> views;
@@ -105,10 +108,11 @@ double median(std::vector<double>& times) {
 
 class ProductTuning {
  public:
-  ProductTuning(plan::Plan& plan, const std::string& name, const SizeHints& hints, const ConstantValues& values,
+  ProductTuning(plan::Plan& plan, const Program& program, const SizeHints& hints, const ConstantValues& values,
                 const BuildOptions& options, ContextState& context)
       : plan_(plan),
-        name_(name),
+        program_(program),
+        name_(Program::Access::state(program)->function.name),
         hints_(hints),
         values_(values),
         options_(options),
@@ -122,6 +126,7 @@ class ProductTuning {
     if (runs_on_gpu(plan_.target)) {
       CODETTA_TRY(device_, context_.gpu(plan_.target).device_for(plan_.target));
     }
+    CODETTA_TRY(data_.inputs, program_.missing({}, hints_, unknown_size));
     trials_.begin();
     List picks = List::array();
     for (size_t k = 0; k < plan_.kernels.size(); ++k) {
@@ -185,12 +190,14 @@ class ProductTuning {
   }
 
   // Random, made at first need; null for no elements.
-  Result<TensorView> view_of(size_t buffer, DType dtype, const Dims& shape) {
+  Result<TensorView> view_of(size_t buffer, const std::string& name, DType dtype, const Dims& shape) {
     const auto known = data_.views.find(buffer);
     if (known != data_.views.end() && known->second.dtype() == dtype && known->second.shape() == shape)
       return known->second;
     CODETTA_TRY(Tensor tensor, Tensor::make(dtype, shape, *context_.allocator));
-    fill_random(tensor, buffer + 1);
+    const auto input = std::find_if(data_.inputs.begin(), data_.inputs.end(),
+                                    [&](const ProgramInput& one) { return one.name == name; });
+    fill_input(tensor.view(), buffer + 1, input != data_.inputs.end() ? *input : ProgramInput{});
     const auto bytes = static_cast<size_t>(tensor.view().element_count() * dtype_size(dtype));
     TensorView view;
     if (device_ == nullptr) {
@@ -232,7 +239,7 @@ class ProductTuning {
       }
       Dims shape;
       for (const types::Dim& dim : buffer.shape) shape.push_back(dim.evaluate(value).value_or(1));
-      CODETTA_TRY(bindings.tensors[b], view_of(b, buffer.dtype, shape));
+      CODETTA_TRY(bindings.tensors[b], view_of(b, buffer.name, buffer.dtype, shape));
     }
     return bindings;
   }
@@ -303,20 +310,31 @@ class ProductTuning {
     context_.cuda.compile_ahead(kernels);
   }
 
-  // Medians of the trials, run in turn.
+  // Of the trials, run in turn, in another order each round. A GPU at its limit of power changes its clock by several
+  // percent from one second to the next, and by what ran before: a time counts as its share of the round, and the
+  // result is the median of these shares of a median round.
   Result<std::vector<double>> time_in_turn(std::vector<Trial>& trials, double seconds) const {
-    std::vector<std::vector<double>> times(trials.size());
+    std::vector<std::vector<double>> shares(trials.size());
+    std::vector<double> rounds, once(trials.size());
+    std::vector<size_t> order(trials.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::minstd_rand random;
     const auto begin = Clock::now();
     for (int round = 0; round < 5 || (round < 201 && since(begin) < seconds); ++round) {
-      for (size_t i = 0; i < trials.size(); ++i) {
+      std::shuffle(order.begin(), order.end(), random);
+      for (const size_t i : order) {
         if (is_cancelled(context_)) return tuning_cancelled(name_);
-        CODETTA_TRY(const double measured, time_once(trials[i]));
-        times[i].push_back(measured);
+        CODETTA_TRY(once[i], time_once(trials[i]));
       }
+      const double mean = std::max(std::accumulate(once.begin(), once.end(), 0.0) / static_cast<double>(once.size()),
+                                   std::numeric_limits<double>::min());
+      rounds.push_back(mean);
+      for (size_t i = 0; i < once.size(); ++i) shares[i].push_back(once[i] / mean);
     }
-    std::vector<double> medians;
-    for (auto& list : times) medians.push_back(median(list));
-    return medians;
+    const double typical = median(rounds);
+    std::vector<double> times;
+    for (auto& list : shares) times.push_back(median(list) * typical);
+    return times;
   }
 
   // Picks the fastest candidate of a kernel, and says what was measured.
@@ -361,6 +379,7 @@ class ProductTuning {
   }
 
   plan::Plan& plan_;
+  const Program& program_;
   const std::string& name_;
   const SizeHints& hints_;
   const ConstantValues& values_;
@@ -385,8 +404,9 @@ Error tuning_cancelled(const std::string& name) {
       .help("start it again when you want it");
 }
 
-Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const SizeHints& hints,
+Result<std::string> tune_plan(plan::Plan& plan, const Program& program, const SizeHints& hints,
                               const ConstantValues& values, const BuildOptions& options, ContextState& context) {
+  const std::string& name = Program::Access::state(program)->function.name;
   CODETTA_CHECK_OK(context.check_runs(plan.target));
   if (!(options.trial_seconds > 0)) {
     return diag::error(diag::Code::option_range,
@@ -395,7 +415,7 @@ Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const S
         .help("leave out `trial_seconds`: it is 60");
   }
   if (const package::CallExtern* call = extern_in(plan)) return no_extern(name, call->name);
-  CODETTA_TRY(List picks, ProductTuning(plan, name, hints, values, options, context).run());
+  CODETTA_TRY(List picks, ProductTuning(plan, program, hints, values, options, context).run());
   List result{{"sizes", List::object()}, {"products", std::move(picks)}};
   for (const auto& [symbol, size] : hints) result["sizes"][symbol] = size;
   return result.dump();

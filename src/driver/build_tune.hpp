@@ -18,12 +18,16 @@ inline constexpr int64_t unknown_size = 512;  // of symbols without a hint, as p
 bool is_cancelled(const ContextState& context);
 Error tuning_cancelled(const std::string& name);  // E0510
 
+// Random elements of a program's parameter, row-major: weights so that sums of products are of the size of what they
+// multiply (behind several products a softmax would see nothing but 0 and 1 otherwise), indices in range.
+void fill_input(const TensorView& view, uint64_t seed, const ProgramInput& input);
+
 // Sets `chosen` of every product to the fastest of its candidates that run here, on random data of the hinted sizes
 // (512 where there is no hint), and with constants packed as the library will have them; returns what was measured and
 // picked, as JSON. Errors: those of preparing the program, E0403 where the target does not run here, E0510 cancelled,
 // E0616 it calls functions of the caller's, E0617 a run crashed, E0651 it took longer than options.trial_seconds; of
 // candidates, which lose alone, where no other is left: also E0644.
-Result<std::string> tune_plan(plan::Plan& plan, const std::string& name, const SizeHints& hints,
+Result<std::string> tune_plan(plan::Plan& plan, const Program& program, const SizeHints& hints,
                               const ConstantValues& values, const BuildOptions& options, ContextState& context);
 
 // The same for the configurations of the kernels of the user's, which tune_plan() leaves as they are: each call by

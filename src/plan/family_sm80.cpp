@@ -22,6 +22,8 @@ constexpr int64_t least_slice = 256;  // steps of K
 constexpr int64_t few_rows = 64;
 constexpr double latency_ns = 770, step_clocks = 80, along_share = 0.91, l2_share = 0.8;
 constexpr double half_lines = 1.08, queued = 0.1, enough_in_flight = 8 << 20;
+// How long a vector of a made factor waits for what it reads of its place along K alone (one row, an H100).
+constexpr double settling_clocks = 1000;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -136,6 +138,39 @@ double rate_of(int arch, DType dtype, package::MathMode math) {
   return types::byte_size(dtype) == 1 ? 2 * half : half;
 }
 
+double units_of(const GpuProblem& p, const GpuGemmConfig& c) {
+  const int64_t width = c.tile_n / p.ways();
+  return static_cast<double>(p.shape.batch * ceil_div(p.root_cols(), width) * c.k_split) *
+         static_cast<double>(ceil_div(p.shape.m, c.tile_m));
+}
+
+// Blocks that all multiprocessors hold. Shared memory decides; a block's own needs 1 KiB more.
+double slots_of(const GpuProblem& p, const GpuGemmConfig& c) {
+  return static_cast<double>(
+      p.gpu.sms * std::clamp<int64_t>(p.gpu.shared_per_sm / (c.shared_bytes + 1024), 1, int64_t{2048} / c.threads));
+}
+
+// Clocks of a unit of `k` steps, as below, in which made factors wait: of what they read, only what fills a block is
+// under way beside the copies (device/cuda/kernels/make_stage.h); the vectors of a thread ask for the rest one by one.
+double settling(const GpuProblem& p, const GpuGemmConfig& c, double k) {
+  const int64_t element = types::byte_size(c.a_dtype), lanes = piece_layout(p.epilogue, c).lanes;
+  int64_t vectors = 0;
+  for (const package::FactorProgram& factor : p.epilogue.factors) {
+    const bool is_a = factor.which == package::FactorProgram::Which::A;
+    // What is the same for each block along K is in the first-level cache.
+    const package::Access along_k = (is_a ? c.a_k_major : c.b_k_major) ? package::Access::Row : package::Access::Column;
+    const bool alone = std::any_of(factor.insts.begin(), factor.insts.end(), [&](const package::Inst& inst) {
+      return inst.kind == package::Inst::Kind::Load && p.epilogue.operands[inst.index].access == along_k;
+    });
+    if (!alone || (!is_a && factor.product > 0)) continue;
+    const int64_t rows = is_a ? std::min<int64_t>(p.shape.m, c.tile_m) : c.tile_n;
+    vectors += ceil_div(rows * c.tile_k * element / 16, c.threads) * (16 / element / lanes);
+  }
+  const double units = units_of(p, c);
+  return static_cast<double>(vectors) * k / c.tile_k * settling_clocks * std::ceil(units / slots_of(p, c)) /
+         std::ceil(units / p.gpu.sms);
+}
+
 // Clocks of a unit of `k` steps in which its bytes come, of those that the model counts for one multiprocessor.
 double waiting_clocks(const GpuProblem& p, const GpuGemmConfig& c, double k) {
   const auto element = static_cast<double>(types::byte_size(c.b_dtype));
@@ -143,12 +178,9 @@ double waiting_clocks(const GpuProblem& p, const GpuGemmConfig& c, double k) {
   const double element_a = p.shape.a_made ? p.shape.a_read_bytes : element;
   const auto tiles_m = static_cast<double>(ceil_div(p.shape.m, c.tile_m));
   const int64_t width = c.tile_n / p.ways();
-  // Shared memory decides how many blocks a multiprocessor holds; a block's own needs 1 KiB more.
-  const int64_t resident =
-      std::clamp<int64_t>(p.gpu.shared_per_sm / (c.shared_bytes + 1024), 1, int64_t{2048} / c.threads);
   Waiting w;
-  w.units = static_cast<double>(p.shape.batch * ceil_div(p.root_cols(), width) * c.k_split) * tiles_m;
-  w.slots = static_cast<double>(p.gpu.sms * resident);
+  w.units = units_of(p, c);
+  w.slots = slots_of(p, c);
   w.bytes = c.tile_n * k * element_b;
   w.read_bytes = w.bytes + static_cast<double>(std::min<int64_t>(p.shape.m, c.tile_m)) * k * element_a;
   w.in_flight = (c.stages - 1) * static_cast<double>(c.tile_n) * c.tile_k * element_b;
@@ -302,6 +334,7 @@ Mainloop sm80_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   loop.clocks =
       c.tile_m * static_cast<double>(c.tile_n) * k / rate / efficiency + (few ? step_clocks : 60) * k / c.tile_k;
   add_making(p, c, k, loop);
+  loop.clocks = std::max(loop.clocks, settling(p, c, k));
   if (few) loop.clocks = std::max(loop.clocks, waiting_clocks(p, c, k));
   loop.memory_share = few ? 1 : 0.85;  // few rows have waited for memory
   loop.blocks_per_sm = c.consumers <= 4 ? 2 : 1;

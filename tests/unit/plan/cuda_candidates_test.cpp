@@ -326,6 +326,47 @@ TEST(CudaDiscovery, SharesOfKWhereTheLastWaveIsNarrow) {
     EXPECT_TRUE(!c.stream_k || (c.k_split == 1 && !c.pingpong));
 }
 
+TEST(CudaRanking, WhatIsReadForEachKAloneKeepsFactorsOfSm80Waiting) {
+  // RMS norm in front of gate and up, one row, on an H100: 188 us where A is made in blocks of 32 and 80 where it is
+  // read from memory.
+  package::EpilogueProgram program = plain();
+  GemmShape shape = shape_of(1, 28672, 4096, DType::bf16, Layout::Rows);
+  const plan::GpuFacts gpu = plan::gpu_facts("sm_90a");
+  const auto narrow = [&] {  // microseconds of 16x128x32
+    const plan::GpuProblem problem{program, shape, gpu};
+    for (const plan::GpuFamilyInfo& family : plan::cuda_families()) {
+      if (family.family != GpuFamily::Sm80) continue;
+      for (const GpuGemmConfig& c : family.configurations(problem)) {
+        if (c.tile_m != 16 || c.tile_n != 128 || c.tile_k != 32) continue;
+        double sum = 0;
+        for (const plan::CostTerm& term : plan::cuda_cost_terms(problem, family, c)) sum += term.microseconds;
+        return sum;
+      }
+    }
+    ADD_FAILURE() << "no such tile";
+    return 0.0;
+  };
+  const double read = narrow();
+  package::Operand row = residual().operands[1];  // of A itself, and one number for each k
+  row.argument = static_cast<uint32_t>(program.arguments.size());
+  program.arguments.push_back({"x", DType::bf16, false, false, {}});
+  program.operands.push_back(row);
+  row.access = package::Access::Row;
+  program.operands.push_back(row);
+  package::FactorProgram& factor = program.factors.emplace_back();
+  factor.dtype = DType::bf16;
+  for (uint32_t i = 0; i < 2; ++i)
+    factor.insts.push_back(
+        {.kind = package::Inst::Kind::Load, .index = static_cast<uint32_t>(program.operands.size()) - 2 + i});
+  shape.a_made = true;
+  shape.a_read_bytes = 2;
+  EXPECT_GT(narrow(), 1.3 * read);
+  program.operands.back().access = package::Access::Column;  // one for each row, the same all along K
+  EXPECT_LT(narrow(), 1.1 * read);
+  factor.insts.pop_back();  // all of it is under way beside the copies
+  EXPECT_LT(narrow(), 1.1 * read);
+}
+
 TEST(CudaDiscovery, Sm80TakesWhatSm90Refuses) {
   for (const char* arch : {"sm_80", "sm_90a"}) {
     const Discovery odd = found(shape_of(65536, 1024, 479), arch);
