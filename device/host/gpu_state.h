@@ -103,10 +103,6 @@ inline GpuLibrary gpu_library;
       return ::codetta::host::fail(::codetta::host::gpu_library.calls, gpu_status, what);                              \
   } while (false)
 
-// Whether a call of this thread failed while it measured, before anything was enqueued, for the alignment of tensors
-// alone. Reset where it is asked.
-inline thread_local bool unaligned = false;
-
 inline Status fail(const plan::Trouble& trouble) {
   if (trouble.code == plan::trouble_map)
     return fail(bad_sizes, "E0649: Failed to initialize the TMA descriptor: %s: %s", trouble.headline, trouble.reason);

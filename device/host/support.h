@@ -32,6 +32,9 @@ inline constexpr i64 int64_max = 0x7fffffffffffffff;
 
 // The calling thread's last error. Written by whatever fails, never cleared by success.
 inline thread_local char error_text[1024] = "";
+// Whether a call of this thread failed while it measured, before anything was enqueued, only for how tensors lie: their
+// alignment, or elements apart. Reset where it is asked.
+inline thread_local bool unaligned = false;
 
 __attribute__((format(printf, 2, 3))) inline Status fail(Status status, const char* format, ...) {
   va_list arguments;
@@ -284,11 +287,16 @@ inline Status check_equal(Number left, Number right, const char* headline, const
               static_cast<long long>(right.value), why);
 }
 
-inline Status check_unit_stride(const View& view, const char* name) {
+// Whether elements of the last dim do not lie side by side.
+inline bool lies_apart(const View& view) {
   const i32 last = view.rank - 1;
-  if (view.empty() || view.rank == 0 || view.size[last] <= 1 || view.stride[last] == 1) return ok;
+  return view.rank > 0 && view.size[last] > 1 && view.stride[last] != 1 && !view.empty();
+}
+inline Status check_unit_stride(const View& view, const char* name) {
+  if (!lies_apart(view)) return ok;
+  unaligned = true;
   return fail(bad_sizes, "E0610: %s must be contiguous in its last dimension: its stride there is %lld", name,
-              static_cast<long long>(view.stride[last]));
+              static_cast<long long>(view.stride[view.rank - 1]));
 }
 
 // symbol = value / divisor.

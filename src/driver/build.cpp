@@ -21,6 +21,7 @@
 #include "codetta/version.hpp"
 #include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
+#include "driver/build_apart.hpp"
 #include "driver/build_constants.hpp"
 #include "driver/build_id.hpp"
 #include "driver/build_metal.hpp"
@@ -46,6 +47,13 @@ Error unwritable(const std::string& path, const std::string& why) {
   return diag::error(diag::Code::output_unwritable, fmt::format("{} cannot be written", path))
       .reason(why)
       .help("choose a folder that exists and may be written to, with room for the library");
+}
+
+std::string add_unit(std::vector<KernelUnit>& units, KernelUnit unit) {
+  const auto known = [&](const KernelUnit& one) { return one.function == unit.function; };
+  std::string function = unit.function;
+  if (std::none_of(units.begin(), units.end(), known)) units.push_back(std::move(unit));
+  return function;
 }
 
 namespace {
@@ -80,10 +88,7 @@ Result<void> add_kernel(const package::Kernel& kernel, emit::host::Program& prog
   emit::host::KernelFunctions functions;
   const auto unit = [&](std::string source, std::vector<std::string> gcc, std::vector<std::string> clang,
                         std::string entry, const std::string& function) {
-    const bool known =
-        std::any_of(units.begin(), units.end(), [&](const KernelUnit& one) { return one.function == function; });
-    if (!known) units.push_back({std::move(source), std::move(gcc), std::move(clang), std::move(entry), function});
-    return function;
+    return add_unit(units, {std::move(source), std::move(gcc), std::move(clang), std::move(entry), function});
   };
   if (package::is_user(kernel.config)) {
     functions.user = unit(kernel.source, kernel.gcc_flags, kernel.clang_flags, kernel.symbol, kernel.name);
@@ -243,13 +248,17 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       pick_configurations(plan, hints, tuning);
       return plan;
     };
+    const auto packed = [&](plan::Plan& plan) -> Result<package::PackageRef> {
+      CODETTA_TRY(package::PackageRef made,
+                  package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
+      CODETTA_CHECK_OK(package::check(*made));  // as before runs in process: printers take it as sound
+      return made;
+    };
     // Which of the table's programs it is. Those that have the kernels of others share their program.
-    const auto add = [&](plan::Plan& plan) -> Result<size_t> {
+    const auto add = [&](const plan::Plan& plan, package::PackageRef made) -> Result<size_t> {
       emit::host::Program program;
       program.function = state.function.name;
-      CODETTA_TRY(program.package,
-                  package_of_library(plan, state.function.name, compiled ? &context : nullptr, options));
-      CODETTA_CHECK_OK(package::check(*program.package));  // as before runs in process: printers take it as sound
+      program.package = std::move(made);
       auto& all = planned.host.programs;
       const auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(table.first), all.end(),
                                      [&](const auto& known) { return *known.package == *program.package; });
@@ -259,6 +268,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         for (const package::Kernel& kernel : program.package->kernels) program.registered.push_back(kernel.name);
       } else {
         CODETTA_CHECK_OK(add_kernels(program, planned, context, compiled));
+        if (!gpu) CODETTA_CHECK_OK(add_apart(program, plan, planned.values, planned.kernels));
       }
       all.push_back(std::move(program));
       ++table.count;
@@ -282,17 +292,23 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         planned.tuning.emplace_back(
             sizes.axes.empty() ? state.function.name : state.function.name + ", " + hints_text(hints), tuned);
       }
-      CODETTA_TRY(const size_t at, add(plan));
+      CODETTA_TRY(package::PackageRef first, packed(plan));
+      CODETTA_TRY(const size_t at, add(plan, std::move(first)));
       table.chosen.push_back(at);
       if (!gpu || last.contains(at) || table.takes_over(at)) continue;  // of sizes with the same kernels
       // What takes over where sizes are none that rows of 16 bytes follow from, and where tensors lie anywhere: known
       // only now, for candidates that spill were passed over.
-      CODETTA_TRY(plan::Plan proven, planned_for(hints, plan::Alignment::Proven));
-      CODETTA_TRY(const size_t between, add(proven));
       CODETTA_TRY(plan::Plan any, planned_for(hints, plan::Alignment::Any));
-      CODETTA_TRY(const size_t other, add(any));
+      CODETTA_TRY(package::PackageRef anywhere, packed(any));
+      if (*anywhere == *planned.host.programs[table.first + at].package) {
+        last.insert(at);
+        continue;
+      }
+      CODETTA_TRY(plan::Plan proven, planned_for(hints, plan::Alignment::Proven));
+      CODETTA_TRY(package::PackageRef behind, packed(proven));
+      CODETTA_TRY(const size_t between, add(proven, std::move(behind)));
+      CODETTA_TRY(const size_t other, add(any, std::move(anywhere)));
       last.insert(other);
-      if (other == at) continue;
       table.less_aligned.resize(table.count);
       const bool is_between = between != at && between != other;
       table.less_aligned[at] = is_between ? between : other;

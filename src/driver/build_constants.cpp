@@ -195,6 +195,8 @@ std::vector<PackedLaunch> launches_to_pack(const emit::host::Program& program, c
 
 }  // namespace
 
+bool is_constant(const ConstantValues& values, const std::string& name) { return value_of(values, name) != nullptr; }
+
 Result<ConstantValues> constant_values(const BuildOptions& options) {
   ConstantValues values;
   for (const NamedArgument& constant : options.constants) {

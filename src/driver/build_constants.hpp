@@ -28,6 +28,9 @@ Result<ConstantValues> constant_values(const BuildOptions& options);
 Result<void> check_used(const ConstantValues& values, const BuildOptions& options,
                         const std::vector<emit::host::Program>& programs);
 
+// Whether a parameter of that name has its value in the library, or in its weights.
+bool is_constant(const ConstantValues& values, const std::string& name);
+
 // What the library carries, by symbol.
 class EmbeddedBytes {
  public:

@@ -22,6 +22,9 @@ struct KernelUnit {
   std::string function;  // what the library calls it
 };
 
+// Adds it, unless there is one of that function, whose name it returns.
+std::string add_unit(std::vector<KernelUnit>& units, KernelUnit unit);
+
 struct LibraryPlan {
   emit::host::Library host;
   std::vector<KernelUnit> kernels;

@@ -422,7 +422,8 @@ Result<std::shared_ptr<const driver::CompiledProgramState>> less_aligned(const d
   if (state.alignment == plan::Alignment::Any) return none;
   const std::lock_guard lock(state.less_mutex);
   if (state.less_aligned == nullptr && may_compile && !state.none_less_aligned) {
-    const auto alignment = state.alignment == plan::Alignment::Hinted ? plan::Alignment::Proven : plan::Alignment::Any;
+    const bool proven = state.alignment == plan::Alignment::Hinted && driver::runs_on_gpu(state.target);
+    const auto alignment = proven ? plan::Alignment::Proven : plan::Alignment::Any;
     auto made = planned_for(state.program, state.context, state.target, state.hints, alignment, state.tuning);
     const Result<void> loaded = made ? load(*made, nullptr) : Result<void>(made.error());
     state.none_less_aligned = !loaded && loaded.error().code() == static_cast<uint16_t>(diag::Code::jit_disabled);
@@ -495,6 +496,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
   options.pool = state->context->pool;
   options.allocator = state->context->allocator;
   options.checked = run_options.checked;
+  options.unaligned = &unaligned;
   if (records != nullptr) {
     options.observer = [records, observer = run_options.observer](const runtime::StepEvent& event) {
       return observer(records->record(event));

@@ -39,7 +39,8 @@ struct CompiledProgramState {
   SizeSets sizes{};
   std::vector<size_t> taken{};
   std::vector<std::shared_ptr<const CompiledProgramState>> for_other_sizes{};
-  // On GPUs: with kernels that rely on less, made when tensors turn out to be aligned less. Guarded by `less_mutex`.
+  // With kernels that rely on less, made when tensors turn out to be aligned less, or to lie less densely. Guarded by
+  // `less_mutex`.
   mutable std::mutex less_mutex{};
   mutable std::shared_ptr<const CompiledProgramState> less_aligned{};
   mutable bool none_less_aligned = false;  // compiling is switched off, and they were not in the cache

@@ -278,6 +278,7 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   }
   std::erase_if(planned.kernels, [&](const KernelUnit& unit) { return !called.contains(unit.function); });
   one.functions = std::move(functions);
+  one.apart.clear();  // its tensors lie row-major
   one.images = std::move(images);
   one.function = "kernel";
   one.constants.clear();

@@ -116,12 +116,16 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
            (buffers[b].role == Buffer::Role::Argument || buffers[b].role == Buffer::Role::Output);
   };
   std::set<uint32_t> unit;
-  for (const KernelUse& kernel : kernels) {
-    if (kernel.epilogue == nullptr) continue;
-    for (const Operand& operand : kernel.epilogue->operands) {
-      const uint32_t buffer = (*kernel.arguments)[operand.argument];
+  const auto add_units = [&](const EpilogueProgram& program, const std::vector<uint32_t>& arguments) {
+    for (const Operand& operand : program.operands) {
+      if (operand.argument >= arguments.size()) continue;  // of a maker: the factor, which lies nowhere
+      const uint32_t buffer = arguments[operand.argument];
       if (operand.unit_stride && is_bound(buffer)) unit.insert(buffer);
     }
+  };
+  for (const KernelUse& kernel : kernels) {
+    if (kernel.epilogue != nullptr) add_units(*kernel.epilogue, *kernel.arguments);
+    for (size_t p = 0; p < kernel.makers.size(); ++p) add_units(*kernel.makers[p], kernel.product->b_made[p].arguments);
   }
   for (uint32_t buffer : unit) check(steps, package::UnitStrideGuard{buffer});
 

@@ -16,6 +16,7 @@ struct KernelUse {
   const package::EpilogueProgram* epilogue = nullptr;  // null: no kernel
   const std::vector<uint32_t>* arguments = nullptr;
   bool apart = false;  // what it touches is never updated in place: it is no kernel, or may run again
+  std::vector<const package::EpilogueProgram*> makers{};  // by b_made of the product
 };
 
 // DefineSymbol for every tensor dim that is a symbol: the first defines it, the others are checked against it.

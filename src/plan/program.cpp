@@ -60,6 +60,12 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     scope.input_buffer[graph.inputs()[i].node] = scope.inputs[i];
     options.contiguous.push_back(plan_.buffers[scope.inputs[i]].role == Buffer::Role::Temporary);
+    options.apart_inputs.push_back(alignment_ == Alignment::Any && !options.contiguous.back());
+  }
+  for (const uint32_t output : scope.outputs) {
+    // What a loop's body makes may become what is carried, which lies where the loop's result does.
+    options.gaps.push_back(plan_.buffers[output].role == Buffer::Role::Output || scope.block != 0);
+    options.apart_outputs.push_back(alignment_ == Alignment::Any && options.gaps.back());
   }
   options.check_indices = plan_.target.backend != Backend::metal;
   options.plain_copies = !cpu;
@@ -463,6 +469,9 @@ void ProgramPlanner::add_all_guards() {
         uses.push_back({launch->product, !(launch->batch == Dim::constant(1)),
                         &plan_.kernels[launch->kernel].lowered.program, &launch->arguments,
                         &block != units_.blocks.data() || plan_.kernels[launch->kernel].user.has_value()});
+        if (!launch->product) continue;
+        for (const package::Prologue& made : launch->product->b_made)
+          uses.back().makers.push_back(&plan_.kernels[made.kernel].lowered.program);
       }
     }
   }

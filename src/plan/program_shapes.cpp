@@ -47,7 +47,7 @@ int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, NodeId source) 
 
 // Whether nothing is known of how it lies in memory: a tensor of the caller's, of any strides.
 bool ProgramPlanner::lies_anywhere(const ir::Graph& graph, NodeId source) const {
-  return alignment_ == Alignment::Any && plan_.target.backend != Backend::cpu &&
+  return alignment_ == Alignment::Any &&
          (graph.node(source).op == types::Op::input ||
           std::any_of(graph.outputs().begin(), graph.outputs().end(),
                       [&](const ir::GraphOutput& output) { return output.node == source; }));
@@ -149,10 +149,12 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   for (const MadeFactor& made : region.b_made) add_cost(made, gemm.b_clocks, gemm.b_read_bytes);
   gemm.products = static_cast<int32_t>(region.more.size() + 1);
   const bool any_a = !gemm.a_made && lies_anywhere(graph, region.a.source);
-  const bool any_b = !gemm.b_made && (lies_anywhere(graph, region.b.source) ||
-                                      std::any_of(region.more.begin(), region.more.end(), [&](const auto& product) {
-                                        return lies_anywhere(graph, product.b.source);
-                                      }));
+  // Kernels of CPUs take any B; one form reads rows of A and nothing else.
+  const bool cpu = plan_.target.backend == Backend::cpu;
+  const bool any_b = !cpu && !gemm.b_made &&
+                     (lies_anywhere(graph, region.b.source) ||
+                      std::any_of(region.more.begin(), region.more.end(),
+                                  [&](const auto& product) { return lies_anywhere(graph, product.b.source); }));
   // Elements along a dim of size 1 are side by side, which of another size they need not be.
   const auto size = [&](const Dim& dim) {
     return (any_a || any_b) && !dim.is_constant() ? std::max<int64_t>(hint(dim), 2) : hint(dim);

@@ -64,10 +64,11 @@ class RegionFinder {
   [[nodiscard]] bool is_input(NodeId node) const { return graph_.node(node).op == types::Op::input; }
   [[nodiscard]] bool is_made(NodeId node) const { return is_step(graph_.node(node).op); }
   [[nodiscard]] const ir::GraphInput* input_of(NodeId node) const;
-  [[nodiscard]] bool lies_contiguous(NodeId input) const {
-    const auto index = static_cast<size_t>(input_of(input) - graph_.inputs().data());
-    return index < options_.contiguous.size() && options_.contiguous[index];
-  }
+  // Of what a kernel loads, where it lies: without gaps; with elements of its last dim apart, as far as is known.
+  [[nodiscard]] bool lies_contiguous(NodeId leaf) const;
+  [[nodiscard]] bool lies_apart(NodeId leaf) const;
+  // Whether it is read again where one of these outputs lies.
+  [[nodiscard]] bool of_output(NodeId leaf, const std::vector<bool>& outputs) const;
   [[nodiscard]] const types::Dim& indexed_size(NodeId node) const {
     return graph_.type(graph_.operands(node)[0]).shape[static_cast<size_t>(graph_.attr_as<ir::TakeAttr>(node).dim)];
   }
@@ -93,7 +94,8 @@ class RegionFinder {
   [[nodiscard]] LoweringScope scope_of(const KernelRegion& region) const;
   [[nodiscard]] bool copied(NodeId input, const KernelRegion& region) const;
   [[nodiscard]] std::string name_of(NodeId node) const;
-  // A step that writes to its results' places with strides of its own, or by plain copies, cannot write an output.
+  // A step that writes to its results' places with strides of its own, or by plain copies, cannot write an output; what
+  // is read again as if it lay without gaps goes to a temporary first.
   [[nodiscard]] bool writes_outputs(NodeId made) const;
   // Where a step puts a result: the first output that can have it as it is, else a temporary.
   [[nodiscard]] StoredValue place_of_result(NodeId node) const;

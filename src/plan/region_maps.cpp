@@ -263,8 +263,9 @@ Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId fai
     note(n, action::stored, error);
     return true;
   };
-  const auto copy = [&](NodeId n) {  // an input, so that it lies without gaps
-    if (!is_input(n) || forced_[n.index()] || n == node) return false;
+  const auto copy = [&](NodeId n) {  // an input, or what a step makes where an output lies, so that it has no gaps
+    const bool made = is_made(n) && !is_hooked(n) && !lies_contiguous(n);
+    if (!(made || is_input(n)) || forced_[n.index()] || n == node) return false;
     forced_[n.index()] = changed_ = true;
     note(n, action::copied, error);
     return true;

@@ -23,7 +23,7 @@ bool RegionFinder::writes_outputs(NodeId made) const {
   const NodeId step = graph_.node(made).op == Op::result ? graph_.operands(made)[0] : made;
   const auto* put = std::get_if<ir::IndexPutAttr>(&graph_.attr(step));
   const bool plain = options_.plain_copies && !writes_at_indices(graph_.node(step).op);
-  return !plain && (put == nullptr || put->dim == 0);
+  return !plain && !forced_[made.index()] && (put == nullptr || put->dim == 0);
 }
 
 std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, const KernelRegion& region,
@@ -43,13 +43,33 @@ std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, con
   return {leaves.begin(), leaves.end()};
 }
 
+bool RegionFinder::of_output(NodeId leaf, const std::vector<bool>& outputs) const {
+  const auto in = [&](const StoredValue& place) { return place.output && outputs[*place.output]; };
+  if (outputs.empty() || is_input(leaf)) return false;
+  if (is_made(leaf) && !is_hooked(leaf)) return in(place_of_result(leaf));
+  const std::vector<StoredValue> places = places_of(leaf, leaf, 0);
+  return std::any_of(places.begin(), places.end(), in);
+}
+
+bool RegionFinder::lies_contiguous(NodeId leaf) const {
+  if (!is_input(leaf)) return !of_output(leaf, options_.gaps);
+  const auto index = static_cast<size_t>(input_of(leaf) - graph_.inputs().data());
+  return index < options_.contiguous.size() && options_.contiguous[index];
+}
+
+bool RegionFinder::lies_apart(NodeId leaf) const {
+  if (!is_input(leaf)) return of_output(leaf, options_.apart_outputs);
+  const auto index = static_cast<size_t>(input_of(leaf) - graph_.inputs().data());
+  return index < options_.apart_inputs.size() && options_.apart_inputs[index];
+}
+
 LoweringScope RegionFinder::scope_of(const KernelRegion& region) const {
   LoweringScope scope;
   for (const FurtherProduct& further : region.more) scope.more_products.push_back(further.matmul);
   for (NodeId node : region.leaves) {
     const bool read_in_place = is_input(node) && !copied(node, region);
-    const bool contiguous = !read_in_place || lies_contiguous(node);
-    LoweringScope::Leaf leaf{node, name_of(node), false, {true, contiguous}};
+    const bool copy = is_input(node) && !read_in_place;
+    LoweringScope::Leaf leaf{node, name_of(node), false, {copy || !lies_apart(node), copy || lies_contiguous(node)}};
     leaf.is_scalar = read_in_place && input_of(node)->is_scalar;
     scope.leaves.push_back(std::move(leaf));
   }
@@ -58,6 +78,7 @@ LoweringScope RegionFinder::scope_of(const KernelRegion& region) const {
     if (store.output) {
       output.name = graph_.outputs()[*store.output].name;
       output.dtype = graph_.outputs()[*store.output].dtype;
+      output.layout.unit_stride = options_.apart_outputs.empty() || !options_.apart_outputs[*store.output];
     } else {
       output.name = fmt::format("t{}", store.target.index());
       output.layout.contiguous = true;

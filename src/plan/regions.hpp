@@ -93,8 +93,12 @@ struct ProgramRegions {
 };
 
 struct RegionOptions {
-  std::vector<bool> contiguous{};  // by graph input: it lies row-major without gaps; empty: not known of any
-  bool check_indices = false;      // what kernels read by is in memory in front of them, so that it can be looked at
+  // By graph input: it lies row-major without gaps; empty: not known of any. By output: it may lie otherwise; empty:
+  // none.
+  std::vector<bool> contiguous{}, gaps{};
+  // By graph input and output: elements of its last dim may lie apart; empty: those of none do.
+  std::vector<bool> apart_inputs{}, apart_outputs{};
+  bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at
   // Steps but writes at indices copy only what lies without gaps: inputs go through a kernel, outputs too.
   bool plain_copies = false;
   bool together = false;   // products of one A are tried as one kernel

@@ -45,7 +45,9 @@ struct GuardCheck {
                        fmt::format("{} must be contiguous in its last dimension", package.buffers[guard.buffer].name))
         .about(package.buffers[guard.buffer].name)
         .reason(fmt::format("its stride there is {}", view.stride(last)))
-        .help("find a kernel with this view");
+        .help(
+            "find a kernel with this view; a program takes other kernels once it is prepared with such tensors where "
+            "it may compile");
   }
 
   Result<void> operator()(const package::NoOverlapGuard& guard) const {

@@ -80,6 +80,11 @@ class Execution::State::Preparing : PassiveSteps {
     return define_symbol(p_, step, view, source, s_.symbols);
   }
   Result<void> operator()(const package::Check& step) {
+    if (std::holds_alternative<package::UnitStrideGuard>(step.guard) && list_ == 0) {
+      Result<void> fits = check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
+      if (!fits && s_.options.unaligned != nullptr) *s_.options.unaligned = true;
+      return fits;
+    }
     if (!s_.options.checked) return {};
     const bool contents = std::holds_alternative<package::NanGuard>(step.guard) ||
                           std::holds_alternative<package::IndexGuard>(step.guard);
@@ -177,7 +182,13 @@ class Execution::State::Preparing : PassiveSteps {
     }
     if (fixed_launch(step)) {
       auto made = Launch::make(p_, step, s_.bindings, s_.kernels, s_.symbols, s_.options.pool->size());
-      if (!made && list_ == 0) return made.error();
+      if (!made && list_ == 0) {
+        const auto* config = std::get_if<package::CpuGemmConfig>(&p_.kernels[step.kernel].config);
+        // It reads rows of A, and nothing else.
+        if (s_.options.unaligned != nullptr && config != nullptr && config->family == package::CpuFamily::Fused)
+          *s_.options.unaligned = true;
+        return made.error();
+      }
       if (made) {  // in a child list it may be that what does not fit never runs
         s_.engine_bytes = std::max(s_.engine_bytes, static_cast<int64_t>(made->workspace_bytes));
         add({step_, static_cast<int32_t>(s_.launches.size()), -1});

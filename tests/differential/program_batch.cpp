@@ -7,7 +7,9 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <memory>
+#include <random>
 #include <regex>
 #include <sstream>
 
@@ -19,6 +21,7 @@
 #include "differential/slices.hpp"
 #include "driver/context.hpp"
 #include "emit/host/python.hpp"
+#include "support/layouts.hpp"
 
 namespace codetta::test {
 namespace {
@@ -30,8 +33,7 @@ struct HostTensor {
   int64_t shape[8] = {}, strides[8] = {};
 };
 
-HostTensor host_tensor(const Tensor& tensor) {
-  const TensorView view = tensor.view();
+HostTensor host_tensor(const TensorView& view) {
   HostTensor made{view.data(), static_cast<int32_t>(view.dtype()), view.rank(), {}, {}};
   for (int d = 0; d < view.rank(); ++d) {
     made.shape[d] = view.size(d);
@@ -186,8 +188,8 @@ class Batch {
       const std::vector<Tensor> outputs = run.poisoned_outputs();
       std::vector<HostTensor> tensors;
       const std::vector<Tensor> given = run.parameter_copies();
-      for (const Tensor& parameter : given) tensors.push_back(host_tensor(parameter));
-      for (const Tensor& output : outputs) tensors.push_back(host_tensor(output));
+      for (const Tensor& parameter : given) tensors.push_back(host_tensor(parameter.view()));
+      for (const Tensor& output : outputs) tensors.push_back(host_tensor(output.view()));
       const int status = function(tensors.data(), static_cast<int32_t>(tensors.size()), nullptr, 0, nullptr);
       if (status != 0)
         return fmt::format("with {}: the library's function returns {}: {}", run.describe(), status, error());
@@ -195,8 +197,53 @@ class Batch {
         const std::string account = difference(fmt::format("output {}", o), run.outputs[o], bytes_of(outputs[o]));
         if (!account.empty()) return fmt::format("with {}: the library's {}", run.describe(), account);
       }
+      std::string account = call_with_layouts(function, error, one, run);
+      if (!account.empty()) return fmt::format("with {}, {}", run.describe(), account);
     }
     return {};
+  }
+
+  // The same values in tensors that lie anywhere; what is donated lies in one piece.
+  template <class Function>
+  static std::string call_with_layouts(Function function, const char* (*error)(), const ProgramCase& one,
+                                       const ProgramRunData& run) {
+    std::mt19937_64 random(std::hash<std::string>{}(one.text()));
+    std::vector<Laid> given, outputs;
+    const std::vector<Tensor> copies = run.parameter_copies(), values = run.parameter_copies();
+    const std::vector<ProgramParameter> parameters = one.program()->parameters();
+    std::vector<HostTensor> tensors;
+    std::string layouts;
+    const auto add = [&](const TensorView& view) {
+      tensors.push_back(host_tensor(view));
+      layouts += fmt::format("{} with strides {}\n", view.describe(), to_string(view.strides()));
+    };
+    for (size_t i = 0; i < copies.size(); ++i) {
+      const TensorView dense = copies[i].view();
+      if (parameters[i].donated) {
+        add(dense);
+        continue;
+      }
+      given.push_back(laid(dense.dtype(), dense.shape(), random, true));
+      // Of a dim that has one element for all: what lies there in the end.
+      copy_elements(dense, given.back().view);
+      copy_elements(given.back().view, values[i].view());
+      add(given.back().view);
+    }
+    for (const Tensor& output : run.outputs) {
+      outputs.push_back(laid(output.view().dtype(), output.view().shape(), random, false));
+      add(outputs.back().view);
+    }
+    const int status = function(tensors.data(), static_cast<int32_t>(tensors.size()), nullptr, 0, nullptr);
+    if (status != 0)
+      return fmt::format("laid somewhere: the library's function returns {}: {}\n{}", status, error(), layouts);
+    std::vector<Tensor> gathered;
+    for (const Laid& output : outputs) {
+      gathered.push_back(Tensor::make(output.view.dtype(), output.view.shape()).value());
+      copy_elements(output.view, gathered.back().view());
+      if (!output.gaps_untouched()) return fmt::format("the library writes beside an output\n{}", layouts);
+    }
+    const std::string account = one.judged(values, gathered);
+    return account.empty() ? account : fmt::format("laid somewhere: the library's outputs:\n{}{}", account, layouts);
   }
 
   // ---- Python

@@ -222,6 +222,22 @@ std::string ProgramCase::run(Context& context, ProgramCounts& counts) {
   return {};
 }
 
+std::string ProgramCase::judged(const std::vector<Tensor>& parameters, const std::vector<Tensor>& outputs) const {
+  std::vector<oracle::OracleInput> inputs;
+  for (const Tensor& parameter : parameters) inputs.emplace_back(parameter.view());
+  std::vector<TensorView> actual;
+  for (const Tensor& output : outputs) actual.push_back(output.view());
+  oracle::OracleOptions how;
+  how.isa = target_.isa;
+  const auto expected = oracle::evaluate(Program::Access::state(*program_)->graph, inputs, how);
+  if (!expected) return "the oracle: " + expected.error().render();
+  oracle::CheckOptions compare;
+  compare.max_zeros = 1;
+  const auto report = oracle::check(actual, *expected, compare);
+  if (!report) return "the comparison: " + report.error().render();
+  return report->verdict == oracle::Verdict::Fail ? verdict_text(*report) : "";
+}
+
 std::string ProgramCase::run_with(ProgramRunData data, Context& context, ProgramCounts& counts) {
   std::vector<NamedArgument> arguments;
   for (size_t i = 0; i < data.parameters.size(); ++i)

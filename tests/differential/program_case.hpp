@@ -58,6 +58,9 @@ class ProgramCase {
   [[nodiscard]] std::vector<toolchain::CompileJob> jobs(const toolchain::HostCompiler& compiler) const;
   std::string load(std::span<const Result<toolchain::CompileOutput>> outputs);
 
+  // What of these outputs is outside of the oracle's bounds for these parameters; empty: nothing.
+  [[nodiscard]] std::string judged(const std::vector<Tensor>& parameters, const std::vector<Tensor>& outputs) const;
+
   // In process, compiled and interpreted, against the oracle; fills runs().
   std::string run(Context& context, ProgramCounts& counts);
 

@@ -106,7 +106,9 @@ class ProgramPrinter {
     for (const std::string& function : program_.registered) {
       if (out_.once(function)) out_.line("extern \"C\" int ", function, "(int entry, void** handle);");
     }
-    for (const KernelFunctions& functions : program_.functions) {
+    std::vector<KernelFunctions> all = program_.functions;
+    all.insert(all.end(), program_.apart.begin(), program_.apart.end());
+    for (const KernelFunctions& functions : all) {
       if (!functions.tiles.empty() && out_.once(functions.tiles)) {
         out_.line("extern \"C\" void ", functions.tiles,
                   "(const codetta::cpu::EpilogueArgs* args, const codetta::cpu::Tile* tile);");

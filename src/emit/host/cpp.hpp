@@ -43,6 +43,9 @@ struct Program {
   package::PackageRef package;
   std::vector<std::string> origins{};        // by kernel: "classifier.py:4: hidden = relu(x @ w1 + b1)"
   std::vector<KernelFunctions> functions{};  // by kernel
+  // CPU, by kernel: those that take its place where elements of the last dim of a tensor of the caller's lie apart; all
+  // empty: it takes them as it is. Without the list the program refuses such tensors.
+  std::vector<KernelFunctions> apart{};
   std::vector<Constant> constants{};
   std::vector<PackedFactor> packed{};
   std::vector<std::string> images{};  // GPU, by kernel: symbol of its compiled code in the library

@@ -90,7 +90,11 @@ class StepPrinter : public StepBase {
   }
 
   void operator()(const package::Check& step) {
-    if (library_.checked) std::visit(*this, step.guard);
+    if (std::holds_alternative<package::UnitStrideGuard>(step.guard)) {  // unchecked, too: it says who takes the tensor
+      if (program_.apart.empty()) std::visit(*this, step.guard);
+    } else if (library_.checked) {
+      std::visit(*this, step.guard);
+    }
   }
   void operator()(const package::NanGuard& guard) {
     print_fits(guard.buffer);
@@ -258,15 +262,18 @@ class StepPrinter : public StepBase {
                 ", Number(0)));");
     }
     out_.line("Work work;");
-    const KernelFunctions functions =
-        step.kernel < program_.functions.size() ? program_.functions[step.kernel] : KernelFunctions{};
-    if (functions.tiles.empty() && functions.fused.empty()) {
+    const KernelFunctions functions = functions_of(program_.functions, step.kernel);
+    KernelFunctions apart = functions_of(program_.apart, step.kernel);
+    const bool plain = functions.tiles.empty() && functions.fused.empty();
+    // A kernel that is launched several times may read nothing of the caller's here.
+    if (!apart.tiles.empty() && !print_apart(step, kernel)) apart = KernelFunctions{};
+    if (!plain || !apart.tiles.empty()) print_epilogue(step, program, functions, apart);
+    if (plain) {
       const uint32_t out = step.arguments[program.operands[program.phases[0].stores[0].operand].argument];
+      const auto branch = apart.tiles.empty() ? std::optional<CodeWriter::Block>() : out_.block("if (!apart)");
       out_.line("work.epilogue.out = v[", out, "].data;");
       out_.line("work.epilogue.out_batch = v[", out, "].step(2);");
       out_.line("work.epilogue.out_row = v[", out, "].step(1);");
-    } else {
-      print_epilogue(step, program, functions);
     }
     out_.line("CODETTA_OK(launch(frame, config_", step.kernel, ", gemm, work));");
   }
@@ -401,11 +408,13 @@ class StepPrinter : public StepBase {
         arguments.push_back(0);  // of the factor, which is no number
         print_scalars(numbers, program, arguments);
       }
-      if (made.kernel >= program_.functions.size() || program_.functions[made.kernel].tiles.empty())
-        return lacks(package_.kernels[made.kernel].name + " has no function");
-      makers +=
-          CodeWriter::text_of(p == 0 ? "{" : ", {", program_.functions[made.kernel].tiles, ", ", table, ", ", numbers,
-                              ", ", program.operands.size(), ", ", output, ", ", product.b_transposed, "}");
+      const std::string tiles = functions_of(program_.functions, made.kernel).tiles,
+                        other = functions_of(program_.apart, made.kernel).tiles,
+                        apart = other.empty() ? "" : apart_text(program, made.arguments);
+      if (tiles.empty()) return lacks(package_.kernels[made.kernel].name + " has no function");
+      makers += CodeWriter::text_of(p == 0 ? "{" : ", {", apart.empty() ? tiles : apart + " ? " + other + " : " + tiles,
+                                    ", ", table, ", ", numbers, ", ", program.operands.size(), ", ", output, ", ",
+                                    product.b_transposed, "}");
     }
     out_.line("const Maker makers[] = {", makers, "};");
     out_.line("gemm.makers = makers;");
@@ -521,9 +530,11 @@ class StepPrinter : public StepBase {
     return {out_, library_, program_, program_index_, &(*list_)[step_]};
   }
   void print_user(const package::LaunchKernel& step, const package::Kernel& kernel) {
-    const std::string function =
-        step.kernel < program_.functions.size() ? program_.functions[step.kernel].user : std::string();
+    std::string function = functions_of(program_.functions, step.kernel).user;
     if (function.empty()) return lacks(kernel.name + " has no function");
+    const std::string other = functions_of(program_.apart, step.kernel).user;
+    const std::string apart = other.empty() ? other : apart_text(kernel.epilogue, step.arguments);
+    if (!apart.empty()) function = CodeWriter::text_of("(", apart, " ? ", other, " : ", function, ")");
     std::vector<uint32_t> inputs, outputs;
     for (size_t i = 0; i < step.arguments.size(); ++i)
       (kernel.epilogue.arguments[i].is_output ? outputs : inputs).push_back(step.arguments[i]);
@@ -581,8 +592,36 @@ class StepPrinter : public StepBase {
               "};");
   }
 
+  static KernelFunctions functions_of(const std::vector<KernelFunctions>& functions, uint32_t kernel) {
+    return kernel < functions.size() ? functions[kernel] : KernelFunctions{};
+  }
+  // Which of a kernel's tensors have elements apart, which it does not take: "lies_apart(v[2]) || lies_apart(v[5])".
+  std::string apart_text(const package::EpilogueProgram& program, const std::vector<uint32_t>& arguments) const {
+    std::set<uint32_t> buffers;
+    for (const package::Operand& operand : program.operands) {
+      if (!operand.unit_stride || operand.argument >= arguments.size()) continue;
+      const uint32_t b = arguments[operand.argument];
+      const Buffer::Role role = package_.buffers[b].role;
+      if ((role == Buffer::Role::Argument || role == Buffer::Role::Output) && constant_of(program_, b) == nullptr)
+        buffers.insert(b);
+    }
+    std::string text;
+    for (const uint32_t b : buffers) text += CodeWriter::text_of(text.empty() ? "" : " || ", "lies_apart(v[", b, "])");
+    return text;
+  }
+  // `apart`: whether the kernel's other functions are called. False: they never are.
+  bool print_apart(const package::LaunchKernel& step, const package::Kernel& kernel) {
+    std::string text = apart_text(kernel.epilogue, step.arguments);
+    const auto* config = std::get_if<package::CpuGemmConfig>(&kernel.config);
+    const bool fused = config != nullptr && config->family == package::CpuFamily::Fused;
+    if (text.empty() && !fused) return false;
+    if (fused) text += CodeWriter::text_of(text.empty() ? "" : " || ", "(gemm.k > 1 && gemm.a_k != 1)");
+    out_.line("const bool apart = ", text, ";");
+    return true;
+  }
+
   void print_epilogue(const package::LaunchKernel& step, const package::EpilogueProgram& program,
-                      const KernelFunctions& functions) {
+                      const KernelFunctions& functions, const KernelFunctions& apart) {
     const size_t count = program.operands.size();
     if (count > 0) {
       out_.line("codetta::cpu::Operand operands[", count, "];");
@@ -628,12 +667,17 @@ class StepPrinter : public StepBase {
                 "};  // kind, axis, dtype, mean, phase, parts");
       out_.line("set_reductions(work, reductions);");
     }
+    const auto or_apart = [&](const std::string& function, const std::string& other) {
+      const std::string usual = function.empty() ? "nullptr" : function;
+      return apart.tiles.empty() ? usual : "apart ? " + other + " : " + usual;
+    };
     if (functions.fused.empty()) {
-      out_.line("work.epilogue.tiles = ", functions.tiles, ";");
-    } else {
-      out_.line("work.epilogue.fused = ", functions.fused, ";");
-      if (!functions.tiles.empty()) out_.line("work.tiles = ", functions.tiles, ";");
+      out_.line("work.epilogue.tiles = ", or_apart(functions.tiles, apart.tiles), ";");
+      return;
     }
+    if (!apart.tiles.empty()) out_.line("work.epilogue.tiles = ", or_apart("", apart.tiles), ";");
+    out_.line("work.epilogue.fused = ", or_apart(functions.fused, "nullptr"), ";");
+    if (!functions.tiles.empty()) out_.line("work.tiles = ", or_apart(functions.tiles, apart.tiles), ";");
   }
 
   const Library& library_;

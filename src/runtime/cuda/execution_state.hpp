@@ -52,7 +52,7 @@ struct Execution::State {
   NvtxRef ranges;
   Bindings bindings;
   bool checked = true, contents = true;
-  bool unaligned = false;  // that is all why a launch could not be made
+  bool unaligned = false;  // it fails for no more than how tensors lie
   FromOutside outside;
   std::map<const package::CallExtern*, ExternFunction> externs;
   Allocator* allocator = nullptr;

@@ -59,6 +59,11 @@ class Execution::State::Preparing : PassiveSteps {
   Result<void> operator()(const package::Check& step) {
     if (const auto* nan = std::get_if<package::NanGuard>(&step.guard)) return look(nan->buffer);
     if (const auto* index = std::get_if<package::IndexGuard>(&step.guard)) return look(index->buffer);
+    if (std::holds_alternative<package::UnitStrideGuard>(step.guard) && list_ == 0) {
+      Result<void> fits = check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
+      s_.unaligned = !fits;
+      return fits;
+    }
     if (!s_.checked) return {};
     if (list_ == 0) return check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
     add(-1);  // whether a child list runs is known then

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors that lie as callers' may: transposed, with elements or rows apart, backwards, off the beginning, one element
+// for a whole dim; in memory of their own, in which nothing but their elements changes.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codetta/codetta.hpp"
+
+namespace codetta::test {
+
+// Of a view of elements of one byte or more: where each element lies, in bytes from the first, in row-major order.
+inline std::vector<int64_t> places_of(const TensorView& view) {
+  std::vector<int64_t> places(static_cast<size_t>(view.element_count()), 0);
+  for (size_t i = 0; i < places.size(); ++i) {
+    auto rest = static_cast<int64_t>(i);
+    for (int d = view.rank(); d-- > 0;) {
+      places[i] += rest % view.size(d) * view.stride(d) * dtype_size(view.dtype());
+      rest /= view.size(d);
+    }
+  }
+  return places;
+}
+
+// Element by element; both have the same form.
+inline void copy_elements(const TensorView& from, const TensorView& to) {
+  const std::vector<int64_t> read = places_of(from), written = places_of(to);
+  for (size_t i = 0; i < read.size(); ++i)
+    std::memcpy(static_cast<std::byte*>(to.data()) + written[i], static_cast<const std::byte*>(from.data()) + read[i],
+                static_cast<size_t>(dtype_size(to.dtype())));
+}
+
+struct Laid {
+  Tensor memory;  // one dim
+  TensorView view{};
+
+  // Whether bytes beside the view's elements are still what laid() made them.
+  [[nodiscard]] bool gaps_untouched() const {
+    Tensor fresh = Tensor::make(memory.view().dtype(), memory.view().shape()).value();
+    fill_poison(fresh);
+    const auto offset = static_cast<const std::byte*>(view.data()) - static_cast<const std::byte*>(memory.data());
+    for (const int64_t place : places_of(view))
+      std::memcpy(static_cast<std::byte*>(fresh.data()) + offset + place,
+                  static_cast<const std::byte*>(view.data()) + place, static_cast<size_t>(dtype_size(view.dtype())));
+    return std::memcmp(fresh.data(), memory.data(), memory.byte_size()) == 0;
+  }
+};
+
+// Poisoned. `repeats`: a dim may have stride 0, which outputs can not have.
+inline Laid laid(DType dtype, const Dims& shape, std::mt19937_64& random, bool repeats) {
+  const auto pick = [&](uint64_t below) { return static_cast<int64_t>(random() % below); };
+  const auto rank = static_cast<size_t>(shape.rank());
+  std::vector<size_t> order(rank);  // of the dims, the one with the smallest stride first
+  std::iota(order.rbegin(), order.rend(), size_t{0});
+  if (pick(2) == 0) std::shuffle(order.begin(), order.end(), random);
+  std::vector<int64_t> strides(rank, 1);
+  int64_t step = pick(3) == 0 ? 1 + pick(3) : 1, offset = pick(2) * pick(5);
+  for (const size_t d : order) {
+    strides[d] = step;
+    step = step * std::max<int64_t>(shape[static_cast<int>(d)], 1) + pick(2) * pick(4);
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    if (pick(5) == 0 && shape[static_cast<int>(d)] > 0) {
+      offset += (shape[static_cast<int>(d)] - 1) * strides[d];
+      strides[d] = -strides[d];
+    } else if (repeats && pick(8) == 0) {
+      strides[d] = 0;
+    }
+  }
+  Laid made{Tensor::make(dtype, {step + offset + 8}).value()};
+  fill_poison(made.memory);
+  made.view =
+      TensorView::make(static_cast<void*>(static_cast<std::byte*>(made.memory.data()) + offset * dtype_size(dtype)),
+                       dtype, shape, Dims(std::span<const int64_t>(strides)))
+          .value();
+  return made;
+}
+
+// Programs whose maps and epilogues read and write tensors of the caller's in every way that kernels have, and sizes.
+struct LayoutProgram {
+  const char* text;
+  std::vector<std::pair<std::string, int64_t>> sizes;
+};
+inline const std::vector<LayoutProgram>& layout_programs() {
+  static const std::vector<LayoutProgram> programs{
+      {"def f(x: f32[\"m\", \"n\"], r: f32[\"n\"]):\n    y = exp(x) + r\n    u = reshape(y, (\"m * n\",)) * 2.0\n"
+       "    s = sum(y, dim=0)\n    return u, s\n",
+       {{"m", 9}, {"n", 21}}},
+      {"def f(x: f16[\"m\", \"k\"], w: f16[\"k\", \"n\"], r: f16[\"m\", \"n\"], g: f32[\"m\"]):\n"
+       "    a = cast(relu(x) * reshape(g, (\"m\", 1)), \"f16\")\n    z = cast(a @ w + r, \"f16\")\n    return z\n",
+       {{"m", 17}, {"n", 24}, {"k", 16}}},
+      {"def f(x: f32[\"b\", \"m\", \"k\"], w: f32[\"k\", \"n\"]):\n    z = softmax(x @ w, dim=-1)\n"
+       "    c = sum(z, dim=1)\n    return z, c\n",
+       {{"b", 2}, {"m", 5}, {"k", 19}, {"n", 33}}},
+      {"def f(x: f32[\"m\", \"k\"], w: f32[\"k\", \"n\"], s: f32[\"n\"]):\n    y = x @ (w * s)\n    return y\n",
+       {{"m", 8}, {"n", 16}, {"k", 40}}},
+      {"def f(x: bf16[\"m\", \"k\"], w: bf16[\"k\", \"n\"], v: bf16[\"k\", \"n\"]):\n"
+       "    h = cast(silu(x @ w) * (x @ v), \"bf16\")\n    m = amax(h, dim=1)\n    return h, m\n",
+       {{"m", 16}, {"n", 16}, {"k", 32}}},
+      {"def f(x: i8[\"m\", \"k\"], w: i8[\"k\", \"n\"], s: f32[\"n\"]):\n"
+       "    q = cast(cast(x @ w, \"f32\") * s, \"i8\")\n    t = transpose(q, 0, 1)\n    return t\n",
+       {{"m", 7}, {"n", 16}, {"k", 12}}},
+      {"def f(x: f64[\"m\", \"k\"], w: f64[\"k\", \"n\"]):\n    z = transpose(w, 0, 1) @ transpose(x, 0, 1)\n"
+       "    return z\n",
+       {{"m", 6}, {"n", 10}, {"k", 14}}},
+      // What a step has made where an output lies is read again as if it had no gaps.
+      {"def f(x: f32[\"m\", 12], i: i64[\"m\"], z: f32[\"m\", 12]):\n    y = index_put(x, i, 2.0 * z, dim=0)\n"
+       "    u = exp(reshape(y, (3, \"4 * m\")))\n    t = sum(u, dim=0)\n    return y, u, t\n",
+       {{"m", 5}}}};
+  return programs;
+}
+
+}  // namespace codetta::test

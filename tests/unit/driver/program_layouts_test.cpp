@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs take tensors of the caller's however they lie, and write nothing beside them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "base/files.hpp"
+#include "support/layouts.hpp"
+#include "support/random_program.hpp"
+
+namespace codetta {
+namespace {
+
+using Sizes = std::vector<std::pair<std::string, int64_t>>;
+
+class ProgramLayouts : public ::testing::Test {
+ protected:
+  static Context context(bool compiles) {
+    return Context::make({.cache_enabled = false, .no_compiler = !compiles, .threads = 2}).value();
+  }
+
+  // One run with tensors that lie somewhere.
+  static void check(const Program& program, const CompiledProgram& compiled, const Sizes& sizes, uint64_t seed,
+                    Context& context, const std::string& what) {
+    std::mt19937_64 random(seed);
+    std::vector<NamedArgument> arguments;
+    std::vector<test::Laid> inputs, outputs;
+    std::string layouts;
+    const auto told = [&](const std::string& name, const TensorView& view) {
+      layouts += fmt::format("{} {} strides {}\n", name, view.describe(), to_string(view.strides()));
+    };
+    const auto missing = program.missing({}, sizes, 4);
+    ASSERT_TRUE(missing) << missing.error().render();
+    for (const ProgramInput& input : *missing) {
+      if (input.is_number) {
+        arguments.push_back({input.name, 0.5});
+        continue;
+      }
+      Tensor dense = Tensor::make(input.dtype, input.shape).value();
+      const bool number = input.dtype == f16 || input.dtype == bf16 || input.dtype == f32 || input.dtype == f64;
+      const int64_t limit = input.index_limit;
+      if (number || (limit == 0 && dtype_size(input.dtype) == 1)) {
+        fill_random(dense, random());
+      } else if (input.dtype == i64) {
+        for (int64_t e = 0; e < dense.view().element_count(); ++e)
+          dense.view().as<int64_t>()[e] = (e * 7 + 3) % std::max<int64_t>(limit, 1);
+      }
+      inputs.push_back(test::laid(input.dtype, input.shape, random, true));
+      test::copy_elements(dense, inputs.back().view);
+      arguments.push_back({input.name, inputs.back().view});
+      told(input.name, inputs.back().view);
+    }
+    const auto shapes = program.shapes(arguments);
+    ASSERT_TRUE(shapes) << what << shapes.error().render();
+    for (const ProgramShapes::Output& output : shapes->outputs) {
+      outputs.push_back(test::laid(output.dtype, output.shape, random, false));
+      arguments.push_back({output.name, outputs.back().view});
+      told(output.name, outputs.back().view);
+    }
+    for (const bool guarded : {true, false}) {
+      RunOptions options;
+      options.checked = guarded;
+      for (const test::Laid& output : outputs) fill_poison(output.memory);
+      const auto ran = compiled.run(arguments, {}, options);
+      ASSERT_TRUE(ran) << what << layouts << ran.error().render();
+      const auto verdict = verify(program, arguments, Target::host(), {.poisoned = true}, context);
+      ASSERT_TRUE(verdict) << what << verdict.error().render();
+      EXPECT_NE(verdict->verdict, VerifyReport::Verdict::Fail) << what << layouts << verdict->text;
+      for (const test::Laid& output : outputs) EXPECT_TRUE(output.gaps_untouched()) << what << layouts;
+    }
+  }
+};
+
+TEST_F(ProgramLayouts, EveryKernelTakesThem) {
+  for (const bool compiles : {true, false}) {
+    Context here = context(compiles);
+    for (const test::LayoutProgram& one : test::layout_programs()) {
+      const Program program = Program::parse(one.text, "p.py").value();
+      const auto compiled = compile(program, Target::host(), {}, here);
+      ASSERT_TRUE(compiled) << one.text << compiled.error().render();
+      for (uint64_t seed = 1; seed <= 12; ++seed)
+        check(program, *compiled, one.sizes, seed, here, fmt::format("seed {}\n{}", seed, one.text));
+    }
+  }
+}
+
+TEST_F(ProgramLayouts, RandomPrograms) {
+  Context here = context(false);
+  for (uint64_t seed = 1; seed <= (CODETTA_TEST_FULL ? 400u : 40u); ++seed) {
+    test::RandomProgramOptions options;
+    options.operations = 6;
+    options.control = true;
+    const test::RandomProgram made = test::random_program(seed, options);
+    const Program program = Program::parse(made.text).value();
+    if (const auto inputs = program.missing({}, made.sizes, 4); !inputs) continue;
+    const auto compiled = compile(program, Target::host(), {}, here);
+    ASSERT_TRUE(compiled) << made.text << compiled.error().render();
+    check(program, *compiled, made.sizes, seed, here, fmt::format("seed {}\n{}", seed, made.text));
+  }
+}
+
+// Where nothing may be compiled and nothing is in the cache, the error says what would help.
+TEST_F(ProgramLayouts, WithoutKernelsForThem) {
+  const auto folder = *base::TemporaryDirectory::make("/tmp");
+  const Program program =
+      Program::parse("def f(x: f32[\"m\", \"n\"]):\n    y = exp(x)\n    return y\n", "p.py").value();
+  Tensor x = Tensor::make(f32, {3, 5}).value(), y = Tensor::make(f32, {5, 3}).value();
+  fill_random(x, 1);
+  const std::vector<NamedArgument> turned{{"x", TensorView::make(x.data(), f32, {5, 3}, {1, 5}).value()},
+                                          {"y", y.view()}};
+  ContextOptions options{.cache_dir = folder.path(), .threads = 1};
+  Context first = Context::make(options).value();
+  ASSERT_TRUE(compile(program, Target::host(), {}, first));
+  options.no_jit = true;
+  Context second = Context::make(options).value();
+  const auto cached = compile(program, Target::host(), {}, second);
+  ASSERT_TRUE(cached) << cached.error().render();
+  const auto refused = cached->run(turned);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), 610);
+  const std::string text = refused.error().render();
+  EXPECT_NE(text.find("x must be contiguous in its last dimension"), std::string::npos) << text;
+  EXPECT_NE(text.find("a program takes other kernels"), std::string::npos) << text;
+  ASSERT_TRUE(compile(program, Target::host(), {}, first)->run(turned));
+  const auto there = compile(program, Target::host(), {}, second)->run(turned);  // by now they are in the cache
+  EXPECT_TRUE(there) << there.error().render();
+  EXPECT_FLOAT_EQ(y.view().as<float>()[1], std::exp(x.view().as<float>()[5]));
+}
+
+}  // namespace
+}  // namespace codetta
