@@ -85,7 +85,9 @@ struct Problem {
       accumulators;  // [batch][part][rows][cols] of the accumulator dtype: for later phases that read accumulators
   CODETTA_DEVICE void* slices;   // [batch][tile][slice] tiles of partial accumulators, laid out as the kernel likes
                                  // (K split)
-  CODETTA_DEVICE u32* counters;  // [batch][tile], zero before every run; a kernel leaves them zero
+  CODETTA_DEVICE u32* counters;  // [batch][tile], zero before every run; a kernel leaves them zero. Of a map: those
+                                 // of all kernels of a call, which it is the first of
+  i64 clears;                    // words of those that it sets to zero, having waited for the kernel before it; else 0
   u64 group;                     // tiles of one raster group along the slower axis (L2 reuse), >= 1
 };
 

@@ -8,6 +8,15 @@ namespace codetta::gpu {
 
 enum class Axis { Row, Column, All, Item };
 
+// What a map does for the kernels behind it, which would wait for another entry of the stream otherwise.
+template <int threads>
+CODETTA_FN void clear_counters(const Problem& p) {
+  const i64 block = blockIdx.x + (i64)gridDim.x * (blockIdx.y + (i64)gridDim.y * blockIdx.z);
+  const i64 blocks = (i64)gridDim.x * gridDim.y * gridDim.z;
+#pragma unroll 1
+  for (i64 i = block * threads + threadIdx.x; i < p.clears; i += blocks * threads) p.counters[i] = 0;
+}
+
 // State of a partial (in T) folded in the type W: sums in f64 for floats, wrapping for integers.
 template <template <class> class State, class T>
 struct Folding {

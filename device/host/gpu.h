@@ -22,7 +22,9 @@ struct GpuLaunchOf : GpuLaunch {
 
 struct GpuFrame : Frame {
   OnDevice* here = nullptr;
-  void* launches = nullptr;  // of the program's own type
+  void* launches = nullptr;             // of the program's own type
+  bool clears_first = false;            // the launch to be measured next is the first, of a map that can clear counters
+  const GpuLaunch* clearing = nullptr;  // the launch that clears those of all
   codetta::gpu::Fault* fault = nullptr;
 };
 
@@ -30,6 +32,7 @@ struct GpuProgram {
   Status (*steps)(GpuFrame& frame);
   i32 view_count;
   u64 launch_bytes;
+  bool clears_first = false;            // a map is launched before everything that has counters
   i32 index = 0;                        // of the program in its library
   const char* const* looked = nullptr;  // names of what its kernels look at; null: nothing
   i32 looked_count = 0;
@@ -162,6 +165,8 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   }
   if (!plan::check_parameters(table, trouble) || !plan::plan_workspace(table, zero, one.plan, reserved, trouble))
     return fail(trouble);
+  if (frame.clears_first && one.plan.counter_bytes == 0 && !grids[0].skipped) frame.clearing = &one;
+  frame.clears_first = false;
   one.counters = frame.counter_bytes;
   one.scratch = frame.engine_bytes;
   const Number counted = Number(frame.counter_bytes) + Number(one.plan.counter_bytes);
@@ -198,9 +203,9 @@ inline Status encode_map(const plan::Kernel& table, const plan::Plan& planned, i
   return ok;
 }
 
-// Those of all launches at once: each leaves its own cleared.
+// Those of all launches at once, unless the first of them does it: each leaves its own cleared.
 inline Status clear_counters(const GpuFrame& frame) {
-  if (frame.counter_bytes != 0)
+  if (frame.counter_bytes != 0 && frame.clearing == nullptr)
     CODETTA_GPU("clearing counters",
                 gpu_library.calls.set_bytes(reinterpret_cast<DeviceAddress>(frame.memory + frame.temporary_bytes), 0,
                                             static_cast<size_t>(frame.counter_bytes), frame.here->stream));
@@ -221,6 +226,10 @@ inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   char* counters = frame.memory + frame.temporary_bytes + one.counters;
   char* workspace = frame.memory + frame.temporary_bytes + frame.counter_bytes + one.scratch;
   plan::resolve(table, one.a, one.b, counters, workspace, one.plan);
+  if (frame.clearing == &one) {
+    one.plan.problem.counters = reinterpret_cast<codetta::gpu::u32*>(frame.memory + frame.temporary_bytes);
+    one.plan.problem.clears = frame.counter_bytes / static_cast<i64>(sizeof(codetta::gpu::u32));
+  }
   const codetta::gpu::Operand none{};
   for (i32 i = 0; plan::uses_maps(table, one.plan) && i < table.map_count; ++i) {
     const plan::Map& map = table.maps[i];
@@ -386,6 +395,7 @@ inline Status run(const GpuProgram& program, OnDevice& here, View* views, const 
   frame.unit = gpu_alignment;
   frame.sizes_only = measured != nullptr;
   frame.here = &here;
+  frame.clears_first = program.clears_first;
   struct Launches {
     void* memory;
     ~Launches() { free(memory); }

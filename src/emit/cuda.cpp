@@ -542,6 +542,7 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     const auto body =
         entry(GpuEntry::Kind::Panel, static_cast<uint32_t>(program_.phases.size() - 1), "codetta_rows", phase_threads);
     out.line("begin_dependent();");
+    out.line("clear_counters<", phase_threads, ">(params.problem);");
     out.line("Epilogue::rows<Parameters>(params);");
     return;
   }
@@ -564,6 +565,7 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
       out.blank();
       const auto body = entry(GpuEntry::Kind::Phase, p, CodeWriter::text_of("codetta_phase_", p), phase_threads);
       out.line("begin_dependent();");
+      if (p == 0) out.line("clear_counters<", phase_threads, ">(params.problem);");  // of a map
       out.line("run_phase<Config, ", phase_threads, ", Epilogue::scratch_bytes(", phase_threads,
                ")>(params, [](const Parameters& q, const Tile& t) { Epilogue::phase_", p, "<Parameters>(q, t); });");
     }

@@ -205,37 +205,75 @@ void products_launch(bool registered) {
 TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) { products_launch(false); }
 TEST(GpuLibraries, ProductsLaunchTheSameWhereNvccCompilesTheKernels) { products_launch(true); }
 
-// Nothing stands between launches that overlap.
+// Nothing stands between launches that overlap: one call clears the counters of all kernels, or the map that comes
+// first.
 TEST(GpuLibraries, CountersOfAllKernelsAreClearedTogether) {
-  FakeGpu gpu;
-  gpu.fake.memory_limit = size_t{1} << 40;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
-  const Target target = Target::parse("cuda:sm_90a").value();
-  const auto program = Program::parse(
-                           "def f(x: f16[128, 16384], w: f16[16384, 256], z: f16[64, 16384], v: f16[16384, 512]):\n"
-                           "    a = x @ w\n    b = z @ v\n    return a, b\n",
-                           "program.py")
-                           .value();
-  auto package = planned(program, target, {}, context);
-  ASSERT_TRUE(package) << package.error().render();
-  package->name = "f";
-  const auto kept = std::make_shared<const package::Package>(*std::move(package));
-  ASSERT_EQ(kept->kernels.size(), 2U);
-  for (const package::Kernel& kernel : kept->kernels) ASSERT_GT(package::gpu(kernel.config).k_split, 1) << kernel.name;
-  set_architecture(gpu.fake, target);
-  gpu.device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
-  GpuLibrary library;
-  ASSERT_EQ(library.build("splits", {kept}), "");
-  ASSERT_EQ(library.load(), "");
-  std::vector<TensorView> views;
-  const auto forms = forms_of(*kept, {});
-  ASSERT_TRUE(forms);
-  for (const auto& [dtype, shape] : *forms) views.push_back(gpu.tensor(dtype, shape));
-  gpu.fake.calls.clear();
-  ASSERT_EQ(library.call("f", views), 0) << library.error();
-  EXPECT_EQ(gpu.fake.count("cuMemsetD8Async"), 1U);
+  const struct {
+    const char* text;
+    bool by_map;
+  } cases[] = {
+      {"def f(x: f16[128, 16384], w: f16[16384, 256], z: f16[64, 16384], v: f16[16384, 512]):\n"
+       "    a = x @ w\n    b = z @ v\n    return a, b\n",
+       false},
+      {"def f(x: f16[128, 16384], w: f16[16384, 256], z: f16[64, 16384], v: f16[16384, 512], g: f16[16384]):\n"
+       "    a = cast(rms_norm(x, g), f16) @ w\n    b = z @ v\n    return a, b\n",
+       true},
+  };
+  int number = 0;
+  for (const auto& [text, by_map] : cases) {
+    SCOPED_TRACE(text);
+    FakeGpu gpu;
+    gpu.fake.memory_limit = size_t{1} << 40;
+    ContextOptions options;
+    options.cache_enabled = false;
+    Context context = *Context::make(options);
+    const Target target = Target::parse("cuda:sm_90a").value();
+    const auto program = Program::parse(text, "program.py");
+    ASSERT_TRUE(program) << program.error().render();
+    auto package = planned(*program, target, {}, context);
+    ASSERT_TRUE(package) << package.error().render();
+    package->name = "f";
+    const auto kept = std::make_shared<const package::Package>(*std::move(package));
+    size_t splits = 0;
+    for (const package::Kernel& kernel : kept->kernels)
+      splits += !package::is_map(kernel.config) && package::gpu(kernel.config).k_split > 1 ? 1 : 0;
+    ASSERT_EQ(splits, 2U);
+    set_architecture(gpu.fake, target);
+    gpu.device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+    GpuLibrary library;
+    ASSERT_EQ(library.build("splits" + std::to_string(number++), {kept}), "");
+    ASSERT_EQ(library.load(), "");
+    std::vector<TensorView> views;
+    const auto forms = forms_of(*kept, {});
+    ASSERT_TRUE(forms);
+    for (const auto& [dtype, shape] : *forms) views.push_back(gpu.tensor(dtype, shape));
+    gpu.fake.calls.clear();
+    gpu.fake.launches.clear();
+    ASSERT_EQ(library.call("f", views), 0) << library.error();
+    EXPECT_EQ(gpu.fake.count("cuMemsetD8Async"), by_map ? 0U : 1U);
+    if (!by_map) continue;
+    // What the map clears holds the counters of both products.
+    size_t launch = 0, inside = 0;
+    gpu::Problem first;
+    for (const package::Step& step : kept->steps) {
+      const auto* one = std::get_if<package::LaunchKernel>(&step);
+      if (one == nullptr) continue;
+      const package::Kernel& kernel = kept->kernels[one->kernel];
+      gpu::Problem problem;
+      std::memcpy(&problem,
+                  gpu.fake.launches[launch].parameters.data() +
+                      std::max<size_t>(kernel.maps.size(), 1) * sizeof(gpu::TensorMap),
+                  sizeof problem);
+      if (launch == 0) first = problem;
+      launch += kernel.entries.size();
+      EXPECT_EQ(problem.clears > 0, launch == kernel.entries.size()) << "the first alone clears";
+      if (package::is_map(kernel.config)) continue;
+      EXPECT_GE(problem.counters, first.counters);
+      EXPECT_LE(problem.counters + problem.tiles_m * problem.tiles_n, first.counters + first.clears);
+      ++inside;
+    }
+    EXPECT_EQ(inside, 2U);
+  }
 }
 
 }  // namespace

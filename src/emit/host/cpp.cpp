@@ -297,11 +297,12 @@ class ProgramPrinter {
   [[nodiscard]] std::string run_text(const char* rest) const {
     const bool launches = has_launches(*program_.package);
     const size_t looked = looked_at(library_, program_).size();
+    const std::string clears = starts_with_map(*program_.package) ? ", true" : ", false";
     const std::string looks = looked == 0 ? "" : CodeWriter::text_of(", ", index_, ", looked, ", looked);
     return CodeWriter::text_of("run({steps, ", buffers().size(),
                                !gpu_      ? "}"
-                               : launches ? ", sizeof(Launches)" + looks + "}, here"
-                                          : ", 1" + looks + "}, here",
+                               : launches ? ", sizeof(Launches)" + clears + looks + "}, here"
+                                          : ", 1" + clears + looks + "}, here",
                                ", v, scalars, ", rest, ")");
   }
   // Programs of one table that read the same constants have them in device memory once.

@@ -43,6 +43,14 @@ std::vector<const package::Step*> sizes_read_by(const package::Package& package)
            !package.buffers[define->buffer].is_scalar;
   });
 }
+bool starts_with_map(const package::Package& package) {
+  for (const package::Step& step : package.steps) {
+    if (const auto* launch = std::get_if<package::LaunchKernel>(&step))
+      return package::is_map(package.kernels[launch->kernel].config);
+    if (std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step)) return false;
+  }
+  return false;
+}
 bool has_launches(const package::Package& package) {
   return !launches_of(package).empty() || !puts_of(package).empty() || !sizes_read_by(package).empty();
 }

@@ -25,7 +25,9 @@ std::string kernel_symbol(size_t program_index, size_t index);
 std::vector<const package::LaunchKernel*> launches_of(const package::Package& package);
 std::vector<const package::Step*> puts_of(const package::Package& package);        // writes at indices, likewise
 std::vector<const package::Step*> sizes_read_by(const package::Package& package);  // from device memory, likewise
-bool has_launches(const package::Package& package);                                // any of these
+// Whether a map is the first that is launched, whatever sizes and values are: it can clear the counters of others.
+bool starts_with_map(const package::Package& package);
+bool has_launches(const package::Package& package);  // any of these
 // Refuses a negative stride of a tensor that a kernel of the user's takes; `name`, `stride`: as text.
 void print_ascends(base::CodeWriter& out, int32_t dim, const std::string& name, const std::string& stride);
 // GPU: checks the B of further products, which the kernel has among its operands, as the first is checked.
