@@ -157,8 +157,9 @@ void Evaluator<T>::matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& o
           r = {c, c, static_cast<uint8_t>(flags)};
           continue;
         }
-        if (s * (1 + rounded) > T(types::max_finite(d))) {
-          r = Real<T>::anything(flags);  // a partial sum may overflow
+        // A partial sum may overflow; of more roundings than a bound can be of, nothing is known.
+        if (!(s * (1 + rounded) * (1 + relative) <= T(types::max_finite(d)))) {
+          r = Real<T>::anything(flags);
           continue;
         }
         T error = s * (relative + 2 * own + rounded * (1 + relative)) + absolute;

@@ -55,11 +55,12 @@ bool exact_sum(T magnitudes, int lowest, DType d) {
          magnitudes <= T(types::max_finite(d));
 }
 
-// n u / (1 - n u): the relative error of n roundings (Higham, "Accuracy and Stability of Numerical Algorithms", 3.1).
+// The relative error of n roundings: n u / (1 - n u) (Higham, "Accuracy and Stability of Numerical Algorithms", 3.1),
+// which says little where n u is near 1 and nothing beyond; there (1 + u)^n - 1, as it is, from above.
 template <class T>
 T gamma(T roundings, T unit) {
   const T x = roundings * unit;
-  return x < T(0.5) ? x / (1 - x) : std::numeric_limits<T>::infinity();
+  return x < T(0.5) ? x / (1 - x) : std::expm1(x) * (1 + 16 * unit_of<T>);
 }
 
 }  // namespace codetta::oracle

@@ -458,6 +458,51 @@ TEST(Products, LargeOperandsAreReadInParts) {
   }
 }
 
+// So long that K roundings of half a unit each are more than a half: a bound, which what is right lies in.
+TEST(Products, AreJudgedFromTwoToTheTwentyThirdOn) {
+  const int64_t k = (int64_t{1} << 23) + 1;
+  Data a(DType::f16, {1, k}), b(DType::f16, {k, 1}), d(DType::f32, {1, 1});
+  for (size_t i = 0; i < a.count(); ++i) a.set(i, 1), b.set(i, 0.25);
+  a.set(5, 0.1);
+  const auto evaluated = [&](const OracleOptions& options) {
+    Maker maker({&a, &b});
+    maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
+    return maker.evaluate(options);
+  };
+  OracleOptions options;
+  options.isa = CpuIsa::avx2;  // one rounding a product
+  const OracleResult result = evaluated(options);
+  ASSERT_EQ(result.outputs[0].elements.size(), 1U) << result.outputs[0].note;
+  const ExpectedElement e = result.outputs[0].elements[0];
+  const double right = 0.25 * static_cast<double>(k - 1) + 0.25 * a.get(5);
+  EXPECT_NEAR(e.value, right, 1);
+  EXPECT_TRUE(e.low < right && right < e.high) << e.low << " to " << e.high;
+  EXPECT_TRUE(e.low > 0 && e.high < 2 * right) << e.low << " to " << e.high;  // no memory of any contents would pass
+  d.set(0, right);
+  const TensorView views[] = {d.view()};
+  EXPECT_EQ(check(views, result)->verdict, Verdict::Pass);
+  d.set(0, 0);
+  EXPECT_EQ(check(views, result)->verdict, Verdict::Fail);
+}
+
+// Where no bound is a number, everything is admissible, but nothing has to be NaN.
+TEST(Products, OfMoreRoundingsThanABoundCanBeOfAreMistrusted) {
+  Data a(DType::f32, {1, 10}), b(DType::f32, {10, 1}), d(DType::f32, {1, 1}, {1});
+  a.fill_normal(1);
+  b.fill_normal(2);
+  Maker maker({&a, &b});
+  maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32}), DType::f32);
+  OracleOptions options;
+  options.accumulation = types::accumulation_model(CpuIsa::generic, DType::f32);
+  options.accumulation->roundings = INT32_MAX;
+  const OracleResult result = maker.evaluate(options);
+  const ExpectedElement& e = result.outputs[0].elements[0];
+  EXPECT_EQ(e.low, -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(e.high, std::numeric_limits<double>::infinity());
+  const TensorView views[] = {d.view()};
+  EXPECT_EQ(check(views, result)->verdict, Verdict::Mistrusted);
+}
+
 // A row of these is a product of all weights, which are more than are ever held.
 TEST(Products, FewRowsOfLargeWeightsAreJudged) {
   Data a(DType::bf16, {4, 4200}), b(DType::bf16, {4200, 4200});
