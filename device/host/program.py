@@ -20,7 +20,12 @@ _ZEROS = np.zeros(16, np.uint8)
 
 
 class HostError(Exception):
-    """A call that could not be done; its text is what get_last_error() returns."""
+    """A call that could not be done; its text is what get_last_error() returns. unaligned: only for how tensors lie, of
+    which another program may rely on less."""
+
+    def __init__(self, text, unaligned=False):
+        super().__init__(text)
+        self.unaligned = unaligned
 
 
 def get_last_error():
@@ -159,8 +164,8 @@ def _loaded(path, kernels, isa):
 
 # ---- memory and views
 
-def _fail(text):
-    raise HostError(text)
+def _fail(text, unaligned=False):
+    raise HostError(text, unaligned)
 
 
 def _memory(count, alignment):

@@ -208,7 +208,7 @@ class _Call:
     def __init__(self, stream):
         self.engine = _loaded(ENGINE, KERNELS)
         self.stream = 0 if stream is None else int(getattr(stream, "cuda_stream", stream))
-        self.context, self.allocated, self.work = self.engine.context(), [], []
+        self.context, self.allocated, self.work, self.began = self.engine.context(), [], [], False
 
     def __enter__(self):
         _now.call = self
@@ -216,7 +216,9 @@ class _Call:
             _tell_fault(self)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, error, _):
+        if kind is not None and issubclass(kind, HostError) and self.began:
+            error.unaligned = False  # what is enqueued may have written
         for address in self.allocated:
             self.engine.driver.cuMemFreeAsync(address, self.stream)
         _now.call = None
@@ -227,6 +229,7 @@ class _Call:
 
     def enqueue_all(self):
         work, self.work = self.work, []
+        self.began = self.began or bool(work)
         for what, function, arguments, _ in work:
             _cu(what, function(*arguments))
 
@@ -329,6 +332,12 @@ def _constant(index):
     return known[index]
 
 
+def _side_by_side(array, name):
+    """Elements of the last dim; a program whose kernels do not rely on it takes over where they are not."""
+    if array.size and array.shape[-1] > 1 and _stride(array, -1) != 1:
+        _fail(f"E0610: {name} must be contiguous in its last dimension: its stride there is {_stride(array, -1)}", True)
+
+
 def _is_contiguous(array):
     return not array.size or all(n == 1 or s == w * array.itemsize
                                  for n, s, w in zip(array.shape, array.strides, _row_major(array.shape)))
@@ -373,7 +382,7 @@ def _step_view(array, name, dtype):
 
 
 def _step_trouble(trouble):
-    _fail(f"E0{trouble.code}: {trouble.headline.decode()}: {trouble.reason.decode()}")
+    _fail(f"E0{trouble.code}: {trouble.headline.decode()}: {trouble.reason.decode()}", trouble.unaligned)
 
 
 def _launch_step(kernel, entry, blocks, parameters):
@@ -579,8 +588,9 @@ def _encode(engine, loaded, plan, i, operand, name, parameters):
     if not engine.lib.codetta_host_gpu_map(ctypes.byref(loaded.table), plan, i, operand, name.encode(),
                                            ctypes.byref(call), ctypes.byref(address), ctypes.byref(trouble)):
         if trouble.code == 649:
-            _fail(f"E0649: Failed to initialize the TMA descriptor of {name}: {trouble.reason.decode()}")
-        _fail(f"E0{trouble.code}: {trouble.headline.decode()}: {trouble.reason.decode()}")
+            _fail(f"E0649: Failed to initialize the TMA descriptor of {name}: {trouble.reason.decode()}",
+                  trouble.unaligned)
+        _step_trouble(trouble)
     d = engine.driver
     made = _cu(f"Failed to initialize the TMA descriptor of {name}", d.cuTensorMapEncodeTiled(
         d.CUtensorMapDataType(call.dtype), 3, address.value, [d.cuuint64_t(n) for n in call.sizes],
@@ -602,7 +612,7 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=())
 
     def check(good):
         if not good:
-            _fail(f"E0{trouble.code}: {trouble.headline.decode()}: {trouble.reason.decode()}")
+            _step_trouble(trouble)
 
     why = ctypes.byref(trouble)
     check(lib.codetta_host_gpu_sizes(kernel, *(ctypes.c_int64(n) for n in (*sizes, chunk)), plan, why))

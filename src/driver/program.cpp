@@ -589,12 +589,18 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
     case Stage::Manifest:
       return state_->package->manifest_json();
     case Stage::Python:
-      // A module has one program, which takes every size, not only what is like the hinted.
+      // With what takes over, as in a library.
       if (state_->target.backend == Backend::cuda) {
-        CODETTA_TRY(ForSizes every, planned_for(state_->program, state_->context, state_->target, state_->hints,
-                                                plan::Alignment::Proven, state_->tuning));
-        CODETTA_CHECK_OK(load(every, nullptr));  // which passes over what spills, where the device is there
-        return driver::python_text(*state_->context, *every.state->package);
+        std::vector<package::PackageRef> all;
+        for (const auto alignment : {plan::Alignment::Hinted, plan::Alignment::Proven, plan::Alignment::Any}) {
+          CODETTA_TRY(ForSizes one, planned_for(state_->program, state_->context, state_->target, state_->hints,
+                                                alignment, state_->tuning));
+          CODETTA_CHECK_OK(load(one, nullptr));  // which passes over what spills, where the device is there
+          if (all.empty() || !(*all.back() == *one.state->package)) all.push_back(one.state->package);
+        }
+        const package::PackageRef first = all.front();
+        all.erase(all.begin());
+        return driver::python_text(*state_->context, *first, all);
       }
       return driver::python_text(*state_->context, *state_->package);
     case Stage::Host: {

@@ -29,23 +29,30 @@ Result<std::string> code_for_module(ContextState& context, const package::Packag
 
 }  // namespace
 
-Result<std::string> python_text(ContextState& context, const package::Package& package) {
+Result<std::string> python_text(ContextState& context, const package::Package& package,
+                                const std::vector<package::PackageRef>& takes_over) {
   emit::host::PythonOptions options;
-  package::Package whole = package;
+  std::vector<package::Package> all{package};
+  for (const package::PackageRef& one : takes_over) all.push_back(*one);
+  for (size_t i = 1; i < all.size(); ++i) options.takes_over.push_back(&all[i]);
   // What this backend lacks is said before anything is compiled.
-  for (package::Kernel& kernel : whole.kernels) kernel.binary = "not yet";
-  CODETTA_CHECK_OK(emit::host::emit_python(whole, options));
+  for (package::Package& one : all) {
+    for (package::Kernel& kernel : one.kernels) kernel.binary = "not yet";
+  }
+  CODETTA_CHECK_OK(emit::host::emit_python(all.front(), options));
   if (context.options.no_jit || context.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")
         .reason("a module carries compiled kernels")
         .help(context.options.no_jit ? "leave out `no_jit` and CODETTA_NO_JIT" : "leave out `no_compiler`");
   }
-  for (package::Kernel& kernel : whole.kernels) {
-    CODETTA_TRY(kernel.binary, code_for_module(context, package, kernel));
+  for (package::Package& one : all) {
+    for (package::Kernel& kernel : one.kernels) {
+      CODETTA_TRY(kernel.binary, code_for_module(context, one, kernel));
+    }
   }
   const std::string engine = engine_folder({}) + "/libcodetta_host.so";
   if (::access(engine.c_str(), R_OK) == 0) options.engine = engine;
-  return emit::host::emit_python(whole, options);
+  return emit::host::emit_python(all.front(), options);
 }
 
 }  // namespace codetta::driver

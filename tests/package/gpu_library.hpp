@@ -91,12 +91,13 @@ inline std::string pretended_source(const package::Kernel& kernel) {
 
 // A program planned for a GPU that is not there. Its error where the planner refuses it.
 inline Result<package::Package> planned(const Program& program, const Target& target, const Sizes& hints,
-                                        Context& context) {
+                                        Context& context, plan::Alignment alignment = plan::Alignment::Hinted) {
   const driver::ProgramState& state = *Program::Access::state(program);
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
   plan::MachineFacts machine = context.shared_state()->machine(target);
   machine.gpu.vendor = nullptr;
-  CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources));
+  CODETTA_TRY(const plan::Plan plan,
+              plan::plan_program(optimized.graph, target, machine, hints, state.user_sources, alignment));
   CODETTA_TRY(package::Package package, emit::emit_package(plan, {.name = state.function.name, .build_id = "test"}));
   for (package::Kernel& kernel : package.kernels) kernel.binary = pretended_image(kernel);
   return package;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs for CUDA as Python modules over a pretended cuda.bindings: the launches of runs in process, but for the
 // addresses, which are those of the same tensors.
+#include <iterator>
+#include <set>
 #include <sstream>
 
 #include "base/process.hpp"
@@ -287,6 +289,64 @@ TEST_F(CudaPython, ARefusedCallHasEnqueuedNothing) {
                                   [](const package::Kernel& kernel) { return kernel.maps.empty(); });
   ASSERT_NE(first, package->kernels.end());  // what needs no tensor map is launched in front of what does
   EXPECT_EQ(good.launches[0].function, first->entries[0].symbol);
+}
+
+// The first program of a module whose kernels take a call's tensors is launched, and nothing of those in front of it.
+TEST_F(CudaPython, TakesTensorsThatLieAnywhere) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const Program program = Program::parse(
+                              "def f(x: bf16['m', 'k'], w: bf16['k', 512], b: f32[512]):\n"
+                              "    h = exp(b) * 2.0\n    y = x @ w + b\n    return h, y\n",
+                              "program.py")
+                              .value();
+  std::vector<package::Package> packages;
+  for (const auto alignment : {plan::Alignment::Hinted, plan::Alignment::Proven, plan::Alignment::Any})
+    packages.push_back(
+        planned(program, Target::parse("cuda:sm_90a").value(), {{"m", 4096}, {"k", 512}}, context, alignment).value());
+  const auto module = emit::host::emit_python(packages[0], {CODETTA_TEST_HOST, {}, true, {&packages[1], &packages[2]}});
+  ASSERT_TRUE(module) << module.error().render();
+  std::ofstream(file("any.py")) << *module;
+  const struct {
+    std::string forms;
+    size_t program;  // 3: none
+  } cases[] = {
+      {"bf16:4096,512, bf16:512,512, f32:512, f32:512, f32:4096,512,", 0},
+      {"bf16:4096,33, bf16:33,512, f32:512, f32:512, f32:4096,512,", 1},
+      {"bf16:4096,512,+2 bf16:512,512, f32:512, f32:512, f32:4096,512,", 2},
+      {"bf16:4096,512,^1,4096 bf16:512,512, f32:512, f32:512, f32:4096,512,", 2},
+      {"bf16:4096,512, bf16:512,512, f32:512,^0 f32:512, f32:4096,512,", 2},
+      {"bf16:4096,512, bf16:512,512, f32:512, f32:512, f32:4096,512,^1,4096", 2},
+      {"bf16:4096,512, bf16:512,511, f32:512, f32:512, f32:4096,512,", 3},
+  };
+  std::string list;
+  for (size_t i = 0; i < std::size(cases); ++i)
+    list += file("any.py") + " " + file("any" + std::to_string(i) + ".out") + " " + cases[i].forms + "\n";
+  if (!run(list)) GTEST_SKIP() << "no numpy";
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    const PythonRun ran = read_run(file("any" + std::to_string(i) + ".out"));
+    if (cases[i].program == 3) {
+      EXPECT_NE(ran.result.find("-1 E0610: w does not fit"), std::string::npos) << ran.result;
+      EXPECT_TRUE(ran.launches.empty());
+      continue;
+    }
+    EXPECT_EQ(ran.result.substr(0, 1), "0") << cases[i].forms << ": " << ran.result;
+    // By function, threads and shared memory, which the three products differ in.
+    std::set<std::string> entries;
+    for (const package::Kernel& kernel : packages[cases[i].program].kernels) {
+      for (const package::GpuEntry& entry : kernel.entries)
+        entries.insert(fmt::format("{} {} {}", entry.symbol, entry.threads, entry.shared_bytes));
+    }
+    EXPECT_FALSE(ran.launches.empty()) << cases[i].forms;
+    for (const PythonLaunch& launch : ran.launches) {
+      std::istringstream numbers(launch.numbers);
+      std::vector<std::string> words{std::istream_iterator<std::string>(numbers), {}};
+      ASSERT_GT(words.size(), 6U);
+      EXPECT_TRUE(entries.contains(launch.function + " " + words[3] + " " + words[6])) << cases[i].forms;
+    }
+  }
 }
 
 // A module that knows other structs than the engine's library is refused, and writes beside none of its own.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs emitted modules for CUDA over the pretended cuda.bindings. Each line of the list is: module, file for what
-happens, then DTYPE:SHAPE for each argument, as Codetta names types, or an array's typestr; +BYTES behind it for one that
+happens, then DTYPE:SHAPE for each argument, as Codetta names types, or an array's typestr; ^STRIDES behind it for a tensor with others than those of rows, +BYTES for one that
 lies so far from where allocations begin, @PLACE for one that lies elsewhere. What happens: the result, a line a tensor with its address and
 bytes, a line a launch. Usage: run_cuda_modules.py LIST [NAME=STATUS of a function that fails]"""
 import importlib.util
@@ -45,7 +45,7 @@ class Tensor(Memory):
 
     def __init__(self, name, *where):
         super().__init__(BYTES[name], *where)
-        self.dtype = torch_name(name)
+        self.dtype, self.strides = torch_name(name), None
 
     def data_ptr(self):
         return self.address
@@ -54,7 +54,7 @@ class Tensor(Memory):
         return self.size
 
     def stride(self):
-        return [math.prod(self.shape[i + 1:]) for i in range(len(self.shape))]
+        return self.strides or [math.prod(self.shape[i + 1:]) for i in range(len(self.shape))]
 
 
 def main():
@@ -73,9 +73,12 @@ def main():
         for form in forms:
             form, _, place = form.partition("@")
             form, _, shift = form.partition("+")
+            form, _, strides = form.partition("^")
             name, shape = form.split(":")
             tensors.append((Tensor if name in BYTES else Array)(
                 name, tuple(int(n) for n in shape.split(",") if n), int(shift or 0), place))
+            if strides:
+                tensors[-1].strides = [int(n) for n in strides.split(",")]
         driver.LAUNCHES.clear()
         code = module.call(*tensors)
         if module._engine is not None:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,20 +24,41 @@ using namespace package;  // NOLINT: all kinds of steps
 
 class PythonPrinter {
  public:
-  PythonPrinter(const Package& package, const PythonOptions& options)
+  // `number`: of the program among those of the module.
+  PythonPrinter(const Package& package, const PythonOptions& options, ModuleParts& shared, size_t number)
       : p_(package),
         o_(options),
+        shared_(shared),
+        number_(number),
         gpu_(package.target.backend != Backend::cpu),
         steps_kernel_(gpu_ ? package::steps_kernel(package) : std::nullopt) {}
 
-  Result<std::string> run() {
+  // Its kernels and constants join the module's.
+  Result<void> join() {
+    CODETTA_CHECK_OK(check_kernels(p_, o_));
+    for (const package::Kernel& kernel : p_.kernels) {
+      if (gpu_) kernel_numbers_.push_back(shared_.kernel(gpu_kernel_row(kernel)));
+    }
+    for (const Buffer& b : p_.buffers) {
+      const bool carried = gpu_ && b.role == Buffer::Role::Constant && b.external.empty();
+      constant_numbers_.push_back(carried ? shared_.constant(b.constant) : 0);
+    }
+    if (steps_kernel_) steps_kernel_ = static_cast<uint32_t>(kernel_numbers_[*steps_kernel_]);
+    return {};
+  }
+
+  // What stands in front of the programs; of the first one.
+  std::string head() {
     const device::EmbeddedFile* head = device::find_file("host/program.py");
-    CODETTA_CHECK_OK(check_kernels());
     text_ = std::string(head == nullptr ? std::string_view() : head->text);
     if (const device::EmbeddedFile* more = gpu_ ? device::find_file("host/program_cuda.py") : nullptr)
       text_ += "\n\n" + std::string(more->text);
     text_ += fmt::format("\n\n# ---- the program {}\n\n", py_comment(p_.name));
-    constants();
+    text_ += module_constants(p_, o_, shared_);
+    return std::exchange(text_, {});
+  }
+
+  Result<std::string> run() {
     signature();
     indent_ = 1;
     line("engine = _loaded(ENGINE, KERNELS{})", gpu_ ? "" : ", ISA");
@@ -58,9 +80,6 @@ class PythonPrinter {
     CODETTA_CHECK_OK(list(p_.steps));
     if (!gpu_) return std::move(text_);
     line("_now.call.enqueue_all()");
-    text_ += "\n\n# What kernels look at.\n_LOOKED = [";
-    for (const uint32_t buffer : looked_) text_ += name(buffer) + ", ";
-    text_ += "]\n";
     return std::move(text_);
   }
 
@@ -95,7 +114,10 @@ class PythonPrinter {
     defined_.insert(s.symbol);
     return {};
   }
-  Result<void> operator()(const Check& s) { return o_.checked ? std::visit(*this, s.guard) : Result<void>(); }
+  Result<void> operator()(const Check& s) {
+    const bool apart = gpu_ && std::holds_alternative<UnitStrideGuard>(s.guard);  // it says who takes the tensor
+    return o_.checked || apart ? std::visit(*this, s.guard) : Result<void>();
+  }
   Result<void> operator()(const EqualGuard& g) {
     line("_equal({}, {}, {})", expression(g.left), expression(g.right),
          py_quoted(g.left.to_string() + " must equal " + g.right.to_string()));
@@ -103,7 +125,8 @@ class PythonPrinter {
   }
   Result<void> operator()(const UnitStrideGuard& g) {
     const size_t rank = p_.buffers[g.buffer].shape.size();
-    if (rank > 0) line("_has_stride(v{}, {}, 1, {})", g.buffer, rank - 1, name(g.buffer));
+    if (rank > 0 && gpu_) line("_side_by_side(v{}, {})", g.buffer, name(g.buffer));
+    if (rank > 0 && !gpu_) line("_has_stride(v{}, {}, 1, {})", g.buffer, rank - 1, name(g.buffer));
     return {};
   }
   Result<void> operator()(const NoOverlapGuard& g) {
@@ -177,7 +200,7 @@ class PythonPrinter {
   Result<void> operator()(const LoadConstant& s) {
     const Buffer& b = p_.buffers[s.buffer];
     if (gpu_ && b.external.empty()) {
-      line("keep[{0}] = _constant({0})", s.buffer);
+      line("keep[{}] = _constant({})", s.buffer, constant_numbers_[s.buffer]);
       return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
     }
     if (b.external.empty()) {
@@ -214,7 +237,7 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const DefineKernel& s) {
-    line("# kernel {} is {}", s.kernel, py_comment(p_.kernels[s.kernel].name));
+    line("# kernel {} is {}", gpu_ ? kernel_numbers_[s.kernel] : s.kernel, py_comment(p_.kernels[s.kernel].name));
     return {};
   }
   Result<void> operator()(const LaunchKernel& s) {
@@ -412,8 +435,9 @@ class PythonPrinter {
   }
   // The number of the first of these among what kernels look at.
   int64_t looked_at(const std::vector<uint32_t>& buffers) {
-    const auto first = static_cast<int64_t>(looked_.size());
-    looked_.insert(looked_.end(), buffers.begin(), buffers.end());
+    const int64_t first = shared_.looks;
+    for (const uint32_t buffer : buffers) shared_.looked += name(buffer) + ", ";
+    shared_.looks += static_cast<int64_t>(buffers.size());
     return first;
   }
   template <class G>
@@ -515,8 +539,8 @@ class PythonPrinter {
     if (product) product->each_buffer([this](uint32_t buffer) { shaped(buffer); });
     line("batch, m, n, k = ({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n),
          product ? expression(product->k) : "0");
-    line("_launch_gpu(engine, {}, (batch, m, n, k), {},  # {}", s.kernel, expression(kernel.epilogue.split.chunk),
-         py_comment(kernel.name));
+    line("_launch_gpu(engine, {}, (batch, m, n, k), {},  # {}", kernel_numbers_[s.kernel],
+         expression(kernel.epilogue.split.chunk), py_comment(kernel.name));
     indent_ += 2;
     const auto factor = [&](uint32_t buffer, bool transposed, const char* rows, const char* cols) {
       return fmt::format("(_factor(v{0}, {1}, batch, {2}, {3}, {4}), {4})", buffer, transposed ? "True" : "False", rows,
@@ -641,74 +665,6 @@ class PythonPrinter {
     return {};
   }
 
-  Result<void> check_kernels() const {
-    if (p_.target.backend != Backend::cpu && p_.target.backend != Backend::cuda) {
-      return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
-          .reason(fmt::format("it is for {}", p_.target.to_string()))
-          .help("build it for a CPU or for CUDA");
-    }
-    for (size_t i = 0; i < p_.kernels.size(); ++i) {
-      const package::Kernel& kernel = p_.kernels[i];
-      if (gpu_) {
-        const bool own = !is_vendor(kernel.config) && !is_user(kernel.config);
-        if (is_gpu(kernel.config) && own && !kernel.binary.empty()) continue;
-        return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
-            .reason(fmt::format("kernel {} {}", kernel.name,
-                                is_vendor(kernel.config) ? "is one of the vendor's library"
-                                : is_user(kernel.config) ? "is the user's, which has no form in Python on a GPU"
-                                                         : "is not compiled"))
-            .help("compile the package first, without kernels of the vendor's and of the user's");
-      }
-      if (kernel.epilogue.phases.size() > max_cpu_phases || kernel.epilogue.reductions.size() > max_cpu_reductions) {
-        return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
-            .reason(fmt::format("kernel {} has more phases or reductions than an engine takes", kernel.name))
-            .help("split it in several");
-      }
-      const bool plain = kernel.source.empty() && !is_map(kernel.config) && only_stores(kernel.epilogue);
-      const bool file = i < o_.kernel_paths.size() && !o_.kernel_paths[i].empty();
-      if (plain || file || !kernel.binary.empty()) continue;
-      return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
-          .reason(fmt::format("kernel {} is not compiled, and a module does not interpret", kernel.name))
-          .help("compile the package first");
-    }
-    return {};
-  }
-  void constants() {
-    text_ += fmt::format("NAME = {}\nPARAMETERS = (", py_quoted(p_.name));
-    for (const Buffer& b : p_.buffers) {
-      if (bound(b)) text_ += py_quoted(b.name) + ", ";
-    }
-    text_ += fmt::format(")\nENGINE = {}\n", py_quoted(o_.engine));
-    if (gpu_) {
-      const std::string& arch = p_.target.arch;
-      int number = 0;
-      for (const char c : arch) number = c >= '0' && c <= '9' ? 10 * number + (c - '0') : number;
-      text_ += fmt::format("ARCHITECTURE = {}\nCAPABILITY = ({}, {}, {})\n", py_quoted(arch), number / 10, number % 10,
-                           arch.ends_with('a') ? "True" : "False");
-    } else {
-      text_ += fmt::format("ISA = ({}, {})\n", static_cast<int>(p_.target.isa),
-                           py_quoted(std::string(isa_name(p_.target.isa))));
-    }
-    text_ += "KERNELS = (\n";
-    for (size_t i = 0; i < p_.kernels.size(); ++i) {
-      const package::Kernel& kernel = p_.kernels[i];
-      if (gpu_) {
-        text_ += gpu_kernel_row(kernel);
-        continue;
-      }
-      const bool file = i < o_.kernel_paths.size() && !o_.kernel_paths[i].empty();
-      text_ += fmt::format("    ({}, {}),  # {}\n",
-                           file ? py_quoted(o_.kernel_paths[i]) : "b\"" + base64(kernel.binary) + "\"",
-                           py_quoted(kernel.source.empty() ? "" : kernel.symbol), py_comment(kernel.name));
-    }
-    text_ += ")\n_CONSTANTS = {\n";
-    for (size_t i = 0; i < p_.buffers.size(); ++i) {
-      const Buffer& b = p_.buffers[i];
-      if (b.role == Buffer::Role::Constant && b.external.empty())
-        text_ += fmt::format("    {}: b\"{}\",\n", i, base64(b.constant));
-    }
-    text_ += "}\nexterns = {}\nweights = {}\n";
-  }
   void signature() {
     std::string parameters, given, sizes, sizes_given;
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
@@ -734,6 +690,26 @@ class PythonPrinter {
     std::set<std::string> others;
     new_symbols(p_.steps, others);
     for (const std::string& other : others) symbol(other);
+    indent_ = 1;
+    if (number_ != 0) {
+      text_ += fmt::format("\n\ndef _run_{}({}{}):\n", number_, parameters, sizes_given);
+      for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
+      return;
+    }
+    std::string runs = "_run, ";
+    for (size_t i = 1; i <= o_.takes_over.size(); ++i) runs += fmt::format("_run_{}, ", i);
+    const std::string called =
+        o_.takes_over.empty()
+            ? fmt::format(
+                  "    try:\n        {2}_run({0}{1})\n        return 0\n    except HostError as error:\n"
+                  "        _last.text = str(error)\n        return -1\n",
+                  parameters, sizes_given, gpu_ ? "with _Call(stream):\n            " : "")
+            : fmt::format(
+                  "    for run in ({2}):  # the later ones rely on less\n        try:\n"
+                  "            with _Call(stream):\n                run({0}{1})\n            return 0\n"
+                  "        except HostError as error:\n            _last.text = str(error)\n"
+                  "            if not error.unaligned:\n                break\n    return -1\n",
+                  parameters, sizes_given, runs);
     text_ += fmt::format(
         "\n\ndef init():\n    \"\"\"Loads the engine and the kernels: 0, or -1 with the text in "
         "get_last_error().\"\"\"\n"
@@ -742,11 +718,9 @@ class PythonPrinter {
         "        _last.text = f\"E0508: {{error}}\"\n    return -1\n\n\n"
         "def call({0}{1}stream=None):\n    \"\"\"Runs the program: 0, or -1 with the text in "
         "get_last_error().{5}\"\"\"\n"
-        "    if init() != 0:\n        return -1\n    try:\n        {3}_run({0}{2})\n        return 0\n"
-        "    except HostError as error:\n        _last.text = str(error)\n        return -1\n\n\n"
+        "    if init() != 0:\n        return -1\n{3}\n\n"
         "def _run({0}{2}):\n",
-        parameters, sizes, sizes_given, gpu_ ? "with _Call(stream):\n            " : "", gpu_ ? "" : ", ISA", donated);
-    indent_ = 1;
+        parameters, sizes, sizes_given, called, gpu_ ? "" : ", ISA", donated);
     for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
   }
 
@@ -759,9 +733,11 @@ class PythonPrinter {
 
   const Package& p_;
   const PythonOptions& o_;
+  ModuleParts& shared_;
+  size_t number_;
   bool gpu_;
-  std::optional<uint32_t> steps_kernel_;
-  std::vector<uint32_t> looked_;  // buffers whose contents kernels look at
+  std::optional<uint32_t> steps_kernel_;                   // in the module
+  std::vector<size_t> kernel_numbers_, constant_numbers_;  // in the module, by kernel and buffer of the package
   std::string text_;
   int indent_ = 0;
   int loops_ = 0;
@@ -776,8 +752,23 @@ class PythonPrinter {
 }  // namespace
 
 Result<std::string> emit_python(const package::Package& package, const PythonOptions& options) {
-  CODETTA_CHECK_OK(package::check(package));
-  return PythonPrinter(package, options).run();
+  std::vector<const package::Package*> packages{&package};
+  packages.insert(packages.end(), options.takes_over.begin(), options.takes_over.end());
+  ModuleParts shared;
+  std::vector<PythonPrinter> printers;
+  for (const package::Package* one : packages) {
+    CODETTA_CHECK_OK(package::check(*one));
+    printers.emplace_back(*one, options, shared, printers.size());
+    CODETTA_CHECK_OK(printers.back().join());
+  }
+  std::string text = printers.front().head();
+  for (PythonPrinter& printer : printers) {
+    CODETTA_TRY(const std::string program, printer.run());
+    text += program;
+  }
+  if (package.target.backend != Backend::cpu)
+    text += "\n\n# What kernels look at.\n_LOOKED = [" + shared.looked + "]\n";
+  return text;
 }
 
 }  // namespace codetta::emit::host

@@ -24,6 +24,9 @@ struct PythonOptions {
   std::vector<std::string>
       kernel_paths{};   // by kernel: its compiled code as a file; empty: the package's bytes, inside
   bool checked = true;  // Check steps are printed
+  // CUDA: the same program with kernels that rely on less of how tensors lie, the first to be tried first. A call takes
+  // the first of all whose kernels take its tensors, which is known before anything is enqueued.
+  std::vector<const package::Package*> takes_over{};
 };
 
 // Errors: E0614 for what this backend does not have, E0520 for a package with a defect.

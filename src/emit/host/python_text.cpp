@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "diag/diagnostic.hpp"
+#include "package/cpu_call.hpp"
+#include "package/cpu_limits.hpp"
 #include "package/gpu_call.hpp"
 #include "types/dtype.hpp"
 
@@ -81,6 +84,89 @@ std::string gpu_kernel_row(const package::Kernel& kernel) {
     text += fmt::format("({}, {:d}, {:d}, {:d}), ", number(operand.dtype), operand.is_store, slots.batch, slots.row);
   }
   text += fmt::format("), {}),\n", e.arguments.size());
+  return text;
+}
+
+size_t ModuleParts::kernel(std::string row) {
+  const auto at = std::find(kernels.begin(), kernels.end(), row) - kernels.begin();
+  if (static_cast<size_t>(at) == kernels.size()) kernels.push_back(std::move(row));
+  return static_cast<size_t>(at);
+}
+
+size_t ModuleParts::constant(const std::string& bytes) {
+  const auto [at, fresh] = constant_of.emplace(bytes, constant_of.size());
+  if (fresh) constants += fmt::format("    {}: b\"{}\",\n", at->second, base64(bytes));
+  return at->second;
+}
+
+Result<void> check_kernels(const Package& p, const PythonOptions& o) {
+  const bool gpu = p.target.backend != Backend::cpu;
+  if (p.target.backend != Backend::cpu && p.target.backend != Backend::cuda) {
+    return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
+        .reason(fmt::format("it is for {}", p.target.to_string()))
+        .help("build it for a CPU or for CUDA");
+  }
+  for (size_t i = 0; i < p.kernels.size(); ++i) {
+    const package::Kernel& kernel = p.kernels[i];
+    if (gpu) {
+      const bool own = !is_vendor(kernel.config) && !is_user(kernel.config);
+      if (is_gpu(kernel.config) && own && !kernel.binary.empty()) continue;
+      return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
+          .reason(fmt::format("kernel {} {}", kernel.name,
+                              is_vendor(kernel.config) ? "is one of the vendor's library"
+                              : is_user(kernel.config) ? "is the user's, which has no form in Python on a GPU"
+                                                       : "is not compiled"))
+          .help("compile the package first, without kernels of the vendor's and of the user's");
+    }
+    if (kernel.epilogue.phases.size() > max_cpu_phases || kernel.epilogue.reductions.size() > max_cpu_reductions) {
+      return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
+          .reason(fmt::format("kernel {} has more phases or reductions than an engine takes", kernel.name))
+          .help("split it in several");
+    }
+    const bool plain = kernel.source.empty() && !is_map(kernel.config) && only_stores(kernel.epilogue);
+    const bool file = i < o.kernel_paths.size() && !o.kernel_paths[i].empty();
+    if (plain || file || !kernel.binary.empty()) continue;
+    return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
+        .reason(fmt::format("kernel {} is not compiled, and a module does not interpret", kernel.name))
+        .help("compile the package first");
+  }
+  return {};
+}
+
+std::string module_constants(const Package& p, const PythonOptions& o, const ModuleParts& shared) {
+  const bool gpu = p.target.backend != Backend::cpu;
+  std::string text;
+  text += fmt::format("NAME = {}\nPARAMETERS = (", py_quoted(p.name));
+  for (const Buffer& b : p.buffers) {
+    if (b.role == Buffer::Role::Argument || b.role == Buffer::Role::Output) text += py_quoted(b.name) + ", ";
+  }
+  text += fmt::format(")\nENGINE = {}\n", py_quoted(o.engine));
+  if (gpu) {
+    const std::string& arch = p.target.arch;
+    int number = 0;
+    for (const char c : arch) number = c >= '0' && c <= '9' ? 10 * number + (c - '0') : number;
+    text += fmt::format("ARCHITECTURE = {}\nCAPABILITY = ({}, {}, {})\n", py_quoted(arch), number / 10, number % 10,
+                        arch.ends_with('a') ? "True" : "False");
+  } else {
+    text +=
+        fmt::format("ISA = ({}, {})\n", static_cast<int>(p.target.isa), py_quoted(std::string(isa_name(p.target.isa))));
+  }
+  text += "KERNELS = (\n";
+  for (const std::string& row : shared.kernels) text += row;
+  for (size_t i = 0; i < p.kernels.size() && !gpu; ++i) {
+    const package::Kernel& kernel = p.kernels[i];
+    const bool file = i < o.kernel_paths.size() && !o.kernel_paths[i].empty();
+    text +=
+        fmt::format("    ({}, {}),  # {}\n", file ? py_quoted(o.kernel_paths[i]) : "b\"" + base64(kernel.binary) + "\"",
+                    py_quoted(kernel.source.empty() ? "" : kernel.symbol), py_comment(kernel.name));
+  }
+  text += ")\n_CONSTANTS = {\n" + shared.constants;
+  for (size_t i = 0; i < p.buffers.size() && !gpu; ++i) {
+    const Buffer& b = p.buffers[i];
+    if (b.role == Buffer::Role::Constant && b.external.empty())
+      text += fmt::format("    {}: b\"{}\",\n", i, base64(b.constant));
+  }
+  text += "}\nexterns = {}\nweights = {}\n";
   return text;
 }
 

@@ -2,9 +2,12 @@
 // Pieces of Python modules that do not depend on where they stand.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "emit/host/python.hpp"
 #include "package/package.hpp"
 
 namespace codetta::emit::host {
@@ -19,5 +22,22 @@ std::string py_comment(std::string_view text);
 
 // A compiled kernel for a GPU as the tables of device/host/gpu_plan.h, with its code: an item of KERNELS.
 std::string gpu_kernel_row(const package::Kernel& kernel);
+
+// What the programs of a module have in common, each once: of a GPU.
+struct ModuleParts {
+  std::vector<std::string> kernels;  // rows
+  std::string constants, looked;     // items; names of what kernels look at
+  std::map<std::string, size_t> constant_of;
+  int64_t looks = 0;
+
+  // Their numbers in the module.
+  size_t kernel(std::string row);
+  size_t constant(const std::string& bytes);
+};
+
+// Errors: E0614 for kernels that have no form in a module.
+Result<void> check_kernels(const package::Package& package, const PythonOptions& options);
+// What stands in front of a module's programs, of the first of which this is the package.
+std::string module_constants(const package::Package& package, const PythonOptions& options, const ModuleParts& parts);
 
 }  // namespace codetta::emit::host
