@@ -141,5 +141,10 @@ struct LogSumExp {
   }
 };
 
+//% SumExp
+// The same partials; what they end as differs (runtime/cpu/reduce.cpp).
+template <class V>
+struct SumExp : LogSumExp<V> {};
+
 //% .
 }  // namespace codetta::cpu

@@ -27,31 +27,40 @@ struct Folding<SumState, f32> {
   using W = f64;
 };
 
+template <class S>
+CODETTA_FN auto ended(const S& s, i64) {
+  return s.v[0];
+}
+template <class W>
+CODETTA_FN W ended(const LogSumExpState<W>& s, i64) {
+  if (s.v[1] != s.v[1]) return s.v[1];
+  const bool finite = s.v[0] > lowest<W>() && s.v[0] < highest<W>();
+  return finite ? s.v[0] + one::log(s.v[1]) : s.v[0];  // infinite: all are -inf, or there is a +inf
+}
+template <class W>
+CODETTA_FN W ended(const SumExpState<W>& s, i64 reduced) {
+  return s.v[0] == lowest<W>() && reduced > 0 ? s.v[0] - s.v[0] : s.v[1];  // of nothing but -inf exp(-inf + inf)
+}
+
 // The result that a state of all elements stands for; `reduced`: how many these are.
 template <class T, bool mean, class S>
 CODETTA_FN T finished(const S& s, i64 reduced) {
-  auto value = s.v[0];
-  using W = decltype(value);
-  if constexpr (S::width == 2) {  // infinite: all are -inf, or there is a +inf
-    if (s.v[1] != s.v[1])
-      value = s.v[1];
-    else if (value > lowest<W>() && value < highest<W>())
-      value += one::log(s.v[1]);
-  }
-  if constexpr (mean) value = value / (W)reduced;
+  auto value = ended(s, reduced);
+  if constexpr (mean) value = value / (decltype(value))reduced;
   return (T)value;
 }
 
-// A block of 256 threads finishes 32 results (Axis::All, Axis::Item: one), several threads a result; the order is
-// fixed. `out`: an output of the same type that takes the results as they are, or null.
-template <Axis axis, template <class> class State, bool mean, int parts, class T>
+// A block of 256 threads finishes 256 / shared_by results (Axis::All, Axis::Item: one), shared_by threads a result; the
+// order is fixed. `out`: an output of the same type that takes the results as they are, or null. `every`: of so many
+// pieces of a row the first has the partial result of all.
+template <Axis axis, template <class> class State, bool mean, int parts, class T, int every = 1, int shared_by = 8>
 CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const Operand* out = nullptr) {
   using W = typename Folding<State, T>::W;
-  constexpr int results = axis == Axis::All || axis == Axis::Item ? 1 : 32, sharing = 256 / results,
+  constexpr int results = axis == Axis::All || axis == Axis::Item ? 1 : 256 / shared_by, sharing = 256 / results,
                 width = State<T>::width;
   __shared__ W shared[256 * width];
   const i64 extent = axis == Axis::Row ? p.rows : axis == Axis::Column ? p.cols : 1;
-  const i64 count = axis == Axis::Row      ? p.pieces_n
+  const i64 count = axis == Axis::Row      ? (p.pieces_n + every - 1) / every
                     : axis == Axis::Column ? p.pieces_m
                     : axis == Axis::Item   ? p.pieces_m * p.pieces_n
                                            : p.batches * p.pieces_m * p.pieces_n;
@@ -60,16 +69,19 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const
   if ((i64)blockIdx.x * results >= all) return;
   State<W> s;
   if (result < all) {
-    const T* from = (const T*)buffers.partials + (result / extent * count * extent + result % extent) * width;
+    const i64 stride = (axis == Axis::Row ? p.pieces_n : count) * extent;
+    const T* from = (const T*)buffers.partials + (result / extent * stride + result % extent) * width;
+    constexpr int at_once = sharing == 1 ? 8 : 1;
+#pragma unroll(at_once)
     for (i64 i = threadIdx.x / results; i < count; i += sharing) {
       State<W> next;
 #pragma unroll
-      for (int j = 0; j < width; ++j) next.v[j] = (W)from[i * extent * width + j];
+      for (int j = 0; j < width; ++j) next.v[j] = (W)from[i * every * extent * width + j];
       s.merge(next);
     }
   }
   CODETTA_EACH_ROUND
-  for (int half = sharing; half >= 1; half /= 2) {
+  for (int half = sharing; half >= 1 && sharing > 1; half /= 2) {
     if (half != sharing && threadIdx.x < half * results) {
       State<W> next;
 #pragma unroll

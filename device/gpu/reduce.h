@@ -61,6 +61,48 @@ struct LogSumExpState {
   }
 };
 
+// exp(-d) as a term of a sum that is 1 at least: 2 ulp and twice d of what rounding x - m has cost already, which is
+// little where d is little, and of little where it is not. Half of the instructions that exp has.
+template <class T>
+CODETTA_FN T exponent(T x) {
+  if constexpr (sizeof(T) == 4) return ex2_approx(x * 1.4426950408889634f);
+  return one::exp(x);
+}
+// (m, s): the largest so far, and the sum of exp(x - m), 0 where m is -inf. +inf and NaN make s NaN. Several values at
+// once first find their largest and then take one exponential each, as if all of the row were there.
+template <class T>
+struct SumExpState {
+  static constexpr int width = 2;
+  T v[2] = {lowest<T>(), (T)0};
+  template <int n>
+  CODETTA_MEMBER void add(const T (&x)[n]) {
+    T top[n], terms[n];
+#pragma unroll
+    for (int i = 0; i < n; ++i) top[i] = x[i];
+#pragma unroll
+    for (int d = 1; d < n; d *= 2) {
+#pragma unroll
+      for (int i = 0; i + d < n; i += 2 * d) top[i] = one::maximum(top[i], top[i + d]);
+    }
+    const T from = v[0], scaled = against(one::maximum(from, top[0]));
+#pragma unroll
+    for (int i = 0; i < n; ++i) terms[i] = exponent(x[i] - scaled);
+#pragma unroll
+    for (int d = 1; d < n; d *= 2) {
+#pragma unroll
+      for (int i = 0; i + d < n; i += 2 * d) terms[i] += terms[i + d];
+    }
+    v[1] = v[1] * exponent(from - scaled) + terms[0];
+    v[0] = one::maximum(from, top[0]);
+  }
+  CODETTA_MEMBER void merge(const SumExpState& o) {
+    const T top = one::maximum(v[0], o.v[0]), scaled = against(top);
+    v[1] = v[1] * exponent(v[0] - scaled) + o.v[1] * exponent(o.v[0] - scaled);
+    v[0] = top;
+  }
+  static CODETTA_MEMBER T against(T m) { return m == lowest<T>() ? (T)0 : m; }
+};
+
 template <class S, class V>
 struct Reducer {
   using State = S;
@@ -78,14 +120,43 @@ struct Reducer {
     return s;
   }
 };
+// One state for all lanes.
+template <class T, class V>
+struct Reducer<SumExpState<T>, V> {
+  using State = SumExpState<T>;
+  static constexpr int width = State::width;
+  State state;
+  CODETTA_MEMBER void add(V x, boolv valid) {
+    CODETTA_EACH_LANE x.e[i] = valid.e[i] ? x.e[i] : lowest<T>();
+    state.add(x.e);
+  }
+  CODETTA_MEMBER State folded() const { return state; }
+};
 template <class V>
 struct Sum : Reducer<SumState<element<V>>, V> {};
 template <class V>
-struct Max : Reducer<MaxState<element<V>>, V> {};
+struct SumExp : Reducer<SumExpState<element<V>>, V> {};
+template <class V>
+struct Max : Reducer<MaxState<element<V>>, V> {
+  // Of the same values.
+  CODETTA_MEMBER void take(const SumExp<V>& q) { this->lane[0].v[0] = q.state.v[0]; }
+};
 template <class V>
 struct Min : Reducer<MinState<element<V>>, V> {};
 template <class V>
 struct LogSumExp : Reducer<LogSumExpState<element<V>>, V> {};
+
+// The values of a row that a thread comes by, n times `lanes`, for a reducer that takes them all at once. Which of them
+// count is for others to say.
+template <class V, int n>
+struct Gathered {
+  element<V> x[n * lanes];
+  struct Place {
+    element<V>* x;
+    CODETTA_MEMBER void add(V v, boolv) const { CODETTA_EACH_LANE x[i] = v.e[i]; }
+  };
+  CODETTA_MEMBER Place at(int i) { return {x + i * lanes}; }
+};
 
 template <class T>
 CODETTA_FN T exchanged(u32 mask, T x, int distance) {

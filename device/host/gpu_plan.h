@@ -35,7 +35,7 @@ struct Reduction {
   u8 axis;
   u32 phase;
   i32 element_bytes;
-  i32 values;  // of a partial: 2 for logsumexp
+  i32 values;  // of a partial: 2 for logsumexp and sums of exponents
 };
 struct OperandFacts {
   u8 dtype;  // DType

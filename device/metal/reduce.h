@@ -66,6 +66,40 @@ struct LogSumExpState {
     v[0] = top;
   }
 };
+// The same; what it ends as differs.
+template <class T>
+struct SumExpState {
+  using Value = T;
+  static CODETTA_CONSTANT int width = 2;
+  T v[2] = {lowest<T>(), (T)0};
+  CODETTA_MEMBER LogSumExpState<T> pair() const {
+    LogSumExpState<T> s;
+    s.v[0] = v[0], s.v[1] = v[1];
+    return s;
+  }
+  CODETTA_MEMBER void set(LogSumExpState<T> s) { v[0] = s.v[0], v[1] = s.v[1]; }
+  CODETTA_MEMBER void add(T x) {
+    LogSumExpState<T> s = pair();
+    s.add(x);
+    set(s);
+  }
+  CODETTA_MEMBER void merge(SumExpState o) {
+    LogSumExpState<T> s = pair();
+    s.merge(o.pair());
+    set(s);
+  }
+};
+// What a pair ends as.
+template <class T>
+CODETTA_FN T ended(LogSumExpState<T> s) {  // infinite: all are -inf, or there is a +inf
+  if (s.v[1] != s.v[1]) return s.v[1];
+  return s.v[0] > lowest<T>() && s.v[0] < highest<T>() ? s.v[0] + one::log(s.v[1]) : s.v[0];
+}
+template <class T>
+CODETTA_FN T ended(SumExpState<T> s) {  // NaN where the largest is infinite: exp(x - x) is, there
+  const bool infinite = s.v[0] == lowest<T>() || s.v[0] == highest<T>();
+  return infinite && s.v[1] != 0 ? s.v[0] - s.v[0] : s.v[1];
+}
 
 template <class S, class V>
 struct Reducer {
@@ -91,6 +125,8 @@ template <class V>
 using Min = Reducer<MinState<element<V>>, V>;
 template <class V>
 using LogSumExp = Reducer<LogSumExpState<element<V>>, V>;
+template <class V>
+using SumExp = Reducer<SumExpState<element<V>>, V>;
 
 // A sum in two floats: Knuth's TwoSum keeps the rounding error of each addition. Infinities and NaN stay in hi.
 template <>
@@ -128,12 +164,7 @@ struct Folding {
   // `count`: what a mean divides by; 0: no mean.
   CODETTA_MEMBER T result(i64 count) const {
     T value = s.v[0];
-    if constexpr (State<T>::width == 2) {  // infinite: all are -inf, or there is a +inf
-      if (s.v[1] != s.v[1])
-        value = s.v[1];
-      else if (value > lowest<T>() && value < highest<T>())
-        value += one::log(s.v[1]);
-    }
+    if constexpr (State<T>::width == 2) value = ended(s);
     return count == 0 ? value : (T)(value / (T)count);
   }
 

@@ -40,6 +40,8 @@ std::string_view kind_of(package::ReduceKind kind) {
       return "minimum";
     case package::ReduceKind::LogSumExp:
       return "logsumexp";
+    case package::ReduceKind::SumExp:
+      return "sum of exp(x - maximum)";
   }
   return "";
 }

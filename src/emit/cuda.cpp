@@ -330,6 +330,7 @@ void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& p
       for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = held.", load.name, ";");
       put_lines(out, phase.full);
     }
+    take_largest(out, phase, {}, {});
     for (const Held& state : phase.row_states) out.line("states.", state.name, " = ", state.name, ".folded();");
   }
   const auto reduce = [&](bool together) {
@@ -529,10 +530,14 @@ std::vector<std::optional<uint32_t>> CudaPrinter::combined_outputs() const {
 }
 
 void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
+  // Of the many rows of which a tile each has one partial result a thread finishes one.
+  const bool alone = copies_ && plan::sums_exponents(program_);
   const auto entry = [&](GpuEntry::Kind kind, uint32_t index, std::string symbol, int threads) {
     result.entries.push_back({kind, index, std::move(symbol), threads,
                               kind == GpuEntry::Kind::Gemm && !is_hip(options_.arch) ? config_.shared_bytes : 0,
-                              kind == GpuEntry::Kind::Combine ? results_per_block : 1});
+                              kind != GpuEntry::Kind::Combine ? 1
+                              : alone                         ? phase_threads
+                                                              : results_per_block});
     // Rows wait for memory: several blocks share a multiprocessor.
     return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", ",
                      kind == GpuEntry::Kind::Panel ? row_blocks_ : 1, ") ", result.entries.back().symbol,
@@ -559,6 +564,8 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     out.line(family_.function, "<Config, Epilogue>(params);");
   }
   static constexpr std::array<std::string_view, 4> axes{"Row", "Column", "All", "Item"};
+  // Of a tile whose matrices go by the copy engine, all are of rows and have one partial result.
+  const int pieces = copies_ ? config_.tile_n / program_.split.ways / config_.piece_cols : 1;
   const std::vector<std::optional<uint32_t>> outputs = combined_outputs();
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
     if ((p > 0 || map_ != nullptr) && !only_stores_results(p)) {
@@ -583,6 +590,9 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
       if (r.phase != p) continue;
       out.line("if (blockIdx.y == ", place++, ") combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ",
                state_name(r.kind), ", ", r.mean, ", ", r.parts, ", ", cuda_dialect().type(r.type).element,
+               alone        ? CodeWriter::text_of(", ", pieces, ", 1")
+               : pieces > 1 ? CodeWriter::text_of(", ", pieces)
+                            : "",
                ">(params.problem, params.reduction[", k, "]",
                outputs[k] ? CodeWriter::text_of(", &params.operand[", *outputs[k], "]") : std::string(), ");");
     }

@@ -63,9 +63,16 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
     const auto rows = out.block_with("};", "struct Rows");
     for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, "[2];");
   }
-  const bool light = plan::phase_clocks(program, 0) <= 24 && plan::sm90_shape(program, config).accumulators <= 128 &&
-                     config.tile_n / program.split.ways % 32 == 0;
-  out.line("static constexpr int strip_steps = ", light ? 2 : 1, ";");
+  // What takes all of a row's values at once.
+  const auto gathers = [&](const Held& state) {
+    return program.reductions[std::stoul(state.text)].kind == package::ReduceKind::SumExp;
+  };
+  const bool any = std::any_of(phase.row_states.begin(), phase.row_states.end(), gathers);
+  const int width = config.tile_n / program.split.ways;
+  const bool light =
+      plan::phase_clocks(program, 0) <= 24 && plan::sm90_shape(program, config).accumulators <= 128 && width % 32 == 0;
+  const bool whole = light && any && wanted.loads.empty() && config.piece_cols == 64 && width % 64 == 0;
+  out.line("static constexpr int strip_steps = ", whole ? 4 : light ? 2 : 1, ";");
   out.blank();
   {
     out.line("template <class P, class S>");
@@ -85,25 +92,48 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
                  "> o", *copy, "{};");
       }
     }
+    for (const Held& state : phase.row_states) {
+      if (!gathers(state)) continue;
+      const DType type = program.reductions[std::stoul(state.text)].type;
+      out.line("Gathered<", cuda_dialect().type(type).value, ", 2 * S::steps> g", state.text, "[2];");
+    }
     out.line("#pragma unroll");
-    const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
-    out.line("f.to(step, 0);");
-    out.line("f.bring();");
     {
-      out.line("#pragma unroll");
-      const auto groups = out.block("for (int group = 0; group < 2; ++group)");
-      out.line("f.to(step, 2 * group);");
-      put_lines(out, phase.by_column);
+      const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
+      out.line("f.to(step, 0);");
+      out.line("f.bring();");
+      {
+        out.line("#pragma unroll");
+        const auto groups = out.block("for (int group = 0; group < 2; ++group)");
+        out.line("f.to(step, 2 * group);");
+        put_lines(out, phase.by_column);
+        out.line("#pragma unroll");
+        const auto halves = out.block("for (int half = 0; half < 2; ++half)");
+        out.line("f.to(step, 2 * group + half);");
+        for (const Held& state : phase.row_states) {
+          if (gathers(state)) {
+            out.line("const auto ", state.name, " = g", state.text, "[half].at(2 * step + group);");
+          } else if (state.setup.empty()) {
+            out.line(state.type, "& ", state.name, " = rows.", state.name, "[half];");
+          }
+        }
+        put_lines(out, phase.row);
+        for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
+        put_lines(out, phase.full);
+      }
+      out.line("f.send();");
+    }
+    if (any) {
+      for (const Held& state : phase.row_states) {
+        if (gathers(state)) out.line("f.keep_valid(g", state.text, ");");
+      }
       out.line("#pragma unroll");
       const auto halves = out.block("for (int half = 0; half < 2; ++half)");
-      out.line("f.to(step, 2 * group + half);");
-      for (const Held& state : phase.row_states)
-        out.line(state.type, "& ", state.name, " = rows.", state.name, "[half];");
-      put_lines(out, phase.row);
-      for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
-      put_lines(out, phase.full);
+      for (const Held& state : phase.row_states) {
+        if (gathers(state)) out.line("rows.", state.name, "[half].state.add(g", state.text, "[half].x);");
+      }
+      take_largest(out, phase, "rows.", "[half]");
     }
-    out.line("f.send();");
   }
   out.blank();
   out.line("template <class P, class S>");

@@ -126,6 +126,7 @@ void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, const
       put_lines(out, phase.full);
     }
   }
+  take_largest(out, phase, {}, {});
   for (const Held& state : phase.row_states) out.line("s", state.text, ".take(", state.name, ");");
 }
 
@@ -262,7 +263,8 @@ Result<int> RowsPrinter::print(CodeWriter& out) {
 }  // namespace
 
 std::string_view state_name(package::ReduceKind kind) {
-  static constexpr std::array<std::string_view, 4> names{"SumState", "MaxState", "MinState", "LogSumExpState"};
+  static constexpr std::array<std::string_view, 5> names{"SumState", "MaxState", "MinState", "LogSumExpState",
+                                                         "SumExpState"};
   return names[static_cast<size_t>(kind)];
 }
 

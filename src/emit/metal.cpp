@@ -35,7 +35,8 @@ constexpr std::array metal_family_sources{
 constexpr MetalFamilySource metal_map_source{GpuFamily::Simt, "device/metal/kernels/map.h", {}};
 
 constexpr int metal_phase_threads = 256, metal_results_per_group = 32;
-constexpr std::array<std::string_view, 4> metal_states{"SumState", "MaxState", "MinState", "LogSumExpState"};
+constexpr std::array<std::string_view, 5> metal_states{"SumState", "MaxState", "MinState", "LogSumExpState",
+                                                       "SumExpState"};
 
 Error cannot_emit_metal(std::string headline, std::string reason) {
   return diag::error(diag::Code::internal, std::move(headline))
@@ -262,7 +263,7 @@ void MetalPrinter::print_entries(CodeWriter& out, MetalSource& result) const {
     if (!reduces_in(p)) continue;
     int words = 1;
     for (const package::Reduction& r : program_.reductions) {
-      if (r.phase == p && r.kind == package::ReduceKind::LogSumExp) words = 2;
+      if (r.phase == p) words = std::max(words, package::values_of(r.kind));
     }
     const auto body = entry(GpuEntry::Kind::Combine, p, CodeWriter::text_of("codetta_combine_", p), metal_phase_threads,
                             metal_phase_threads * 8 * words);

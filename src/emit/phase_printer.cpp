@@ -119,6 +119,8 @@ class PhasePrinter {
 
   // Reductions.
   std::string reducer(const package::Reduction& reduction);
+  // Of a row's largest value: the sum of exponents that knows it, if there is one.
+  [[nodiscard]] std::string largest_of(const package::Reduction& reduction) const;
   void print_reductions(PhaseText& out);
 
   [[nodiscard]] std::string_view vector_of(DType type) const { return dialect_.type(type).value; }
@@ -502,10 +504,20 @@ void PhasePrinter::print_full_stores(PhaseText& out) {
 }
 
 std::string PhasePrinter::reducer(const package::Reduction& reduction) {
-  static constexpr std::array<std::string_view, 4> names{"Sum", "Max", "Min", "LogSumExp"};
+  static constexpr std::array<std::string_view, 5> names{"Sum", "Max", "Min", "LogSumExp", "SumExp"};
   const std::string_view name = names[static_cast<size_t>(reduction.kind)];
   needs_.emplace(name, domain_of(reduction.type));
   return text(name, "<", vector_of(reduction.type), ">");
+}
+
+std::string PhasePrinter::largest_of(const package::Reduction& reduction) const {
+  if (reduction.kind != package::ReduceKind::Max) return {};
+  for (const uint32_t k : nests_.reductions) {
+    const package::Reduction& r = program_.reductions[k];
+    if (r.kind == package::ReduceKind::SumExp && r.value == reduction.value && r.type == reduction.type)
+      return text("q", k);
+  }
+  return {};
 }
 
 void PhasePrinter::print_reductions(PhaseText& out) {
@@ -526,7 +538,9 @@ void PhasePrinter::print_reductions(PhaseText& out) {
     } else {
       const bool row = r.axis == package::ReduceAxis::Row;
       if (row && dialect_.registers) {
-        out.row_states.push_back({type, text("q", k), text(k), {}});
+        const std::string sum = largest_of(r);
+        out.row_states.push_back({type, text("q", k), text(k), sum});
+        if (!sum.empty()) continue;
         out.full.push_back(text("q", k, ".add(", value, ", valid);"));
         continue;
       }
@@ -608,6 +622,12 @@ std::optional<size_t> unit_term(const package::Operand& operand) {
 
 void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) out.line(line);
+}
+
+void take_largest(base::CodeWriter& out, const PhaseText& phase, std::string_view before, std::string_view behind) {
+  for (const Held& state : phase.row_states) {
+    if (!state.setup.empty()) out.line(before, state.name, behind, ".take(", before, state.setup, behind, ");");
+  }
 }
 
 Result<PhaseText> print_phase(const package::EpilogueProgram& program, uint32_t phase, const Dialect& dialect,

@@ -18,7 +18,7 @@ namespace codetta::emit {
 
 // What a position or a row holds: a load that may be under way before its value is needed (`text` says what is loaded,
 // `setup` from where; without it from where the index arithmetic of the phase leads), or the state of a row's reduction
-// (`text` is its number).
+// (`text` is its number; of a largest value, `setup` is the state that knows it and that it is taken from at the end).
 struct Held {
   std::string type, name, text, setup;
 };
@@ -47,6 +47,8 @@ int64_t column_block(const package::Operand& operand);
 std::optional<size_t> unit_term(const package::Operand& operand);
 
 void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines);
+// Of states by name, with what stands in front of and behind their names.
+void take_largest(base::CodeWriter& out, const PhaseText& phase, std::string_view before, std::string_view behind);
 
 // `accumulator` gives the expression of the accumulator of a part at the position.
 using AccumulatorText = std::function<std::string(uint32_t part)>;

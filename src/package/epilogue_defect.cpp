@@ -68,8 +68,9 @@ MaybeText defect_of_reduction(const EpilogueProgram& program, const Reduction& r
     return "a reduction has no value of its type";
   if (types::is_bool(reduction.type)) return "a reduction of booleans";
   if (reduction.parts < 1) return "a reduction has no parts";
-  const bool real = reduction.mean || reduction.kind == ReduceKind::LogSumExp;
+  const bool real = reduction.mean || values_of(reduction.kind) == 2;
   if (real && !types::is_float(reduction.type)) return "a mean or logsumexp of integers";
+  if (reduction.kind == ReduceKind::SumExp && reduction.axis != ReduceAxis::Row) return "a sumexp of no rows";
   if (reduction.mean && reduction.kind != ReduceKind::Sum) return "a mean that is no sum";
   return std::nullopt;
 }

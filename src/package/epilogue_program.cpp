@@ -184,7 +184,7 @@ EpilogueProgram read_program(ByteReader& in) {
     program.operands.push_back(read_operand(in));
   for (size_t n = in.count(max_items, "number of reductions"); n > 0 && in.ok(); --n) {
     Reduction reduction;
-    reduction.kind = in.choice<ReduceKind>(4, "reduction");
+    reduction.kind = in.choice<ReduceKind>(5, "reduction");
     reduction.axis = in.choice<ReduceAxis>(4, "reduction axis");
     reduction.mean = in.flag();
     reduction.parts = in.small(1, INT32_MAX, "parts of a reduction");

@@ -113,7 +113,15 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
-enum class ReduceKind : uint8_t { Sum, Max, Min, LogSumExp };
+// SumExp: the sum of exp(x - largest x) of a row, and of nothing else; no operation of the language, but what the
+// lowering may make of a softmax's sum, so that it needs no phase behind that of the largest
+// (LoweringScope::sums_exponents). Rows that have a NaN, an infinity above all others or nothing but -inf have NaN, as
+// exp(inf - inf) has, empty ones 0.
+enum class ReduceKind : uint8_t { Sum, Max, Min, LogSumExp, SumExp };
+// Of a partial result: of an exponential sum the largest value, then the sum of exp(x - largest).
+constexpr int32_t values_of(ReduceKind kind) {
+  return kind == ReduceKind::LogSumExp || kind == ReduceKind::SumExp ? 2 : 1;
+}
 // Row: over the columns of each row, one result per (batch, row). Item: over rows and columns of each batch item.
 enum class ReduceAxis : uint8_t { Row, Column, All, Item };
 
@@ -213,7 +221,7 @@ std::string line_of(const EpilogueProgram& program, const Phase& phase, size_t i
 Phase phase_of(const FactorProgram& factor);
 std::string line_of(const EpilogueProgram& program, const Store& store);
 std::string line_of(const EpilogueProgram& program, size_t reduction);
-std::string_view name_of(ReduceKind kind);  // "sum", "max", "min", "logsumexp"
+std::string_view name_of(ReduceKind kind);  // "sum", "max", "min", "logsumexp", "sumexp"
 std::string_view name_of(ReduceAxis axis);  // "row", "column", "all", "item"
 std::string_view name_of(Access access);    // "full", "row", "column", "scalar", "indexed"
 

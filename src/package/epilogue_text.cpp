@@ -66,7 +66,7 @@ std::string text_of_shape(const Argument& argument) {
 }  // namespace
 
 std::string_view name_of(ReduceKind kind) {
-  constexpr std::string_view names[] = {"sum", "max", "min", "logsumexp"};
+  constexpr std::string_view names[] = {"sum", "max", "min", "logsumexp", "sumexp"};
   return names[static_cast<size_t>(kind)];
 }
 

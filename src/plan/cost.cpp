@@ -74,6 +74,11 @@ double vector_clocks(Op op, DType type) {
   return base() * (types::bits(type) == 64 ? 2 : 1);
 }
 
+bool sums_exponents(const package::EpilogueProgram& program) {
+  return std::any_of(program.reductions.begin(), program.reductions.end(),
+                     [](const package::Reduction& reduction) { return reduction.kind == package::ReduceKind::SumExp; });
+}
+
 double phase_clocks(const package::EpilogueProgram& program, uint32_t index) {
   double clocks = 0;
   for (const package::Inst& inst : program.phases[index].insts) {
@@ -81,7 +86,10 @@ double phase_clocks(const package::EpilogueProgram& program, uint32_t index) {
     if (types::byte_size(inst.type) == 8) clocks += 4;
   }
   for (const package::Reduction& reduction : program.reductions) {
-    if (reduction.phase == index) clocks += reduction.kind == package::ReduceKind::LogSumExp ? 60 : 1;
+    if (reduction.phase != index) continue;
+    clocks += reduction.kind == package::ReduceKind::LogSumExp ? 60
+              : reduction.kind == package::ReduceKind::SumExp  ? sum_exp_clocks
+                                                               : 1;
   }
   return clocks;
 }

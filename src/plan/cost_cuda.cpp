@@ -53,7 +53,13 @@ EpilogueCost epilogue_cost(const GpuProblem& p, const package::Phase& phase, dou
     if (inst.kind == package::Inst::Kind::Load) add_access(p.epilogue.operands[inst.index], copied, cost);
   }
   for (const package::Store& store : phase.stores) add_access(p.epilogue.operands[store.operand], copied, cost);
-  cost.clocks += 4.0 * static_cast<double>(p.epilogue.reductions.size()) / lanes_per_clock;
+  for (const package::Reduction& reduction : p.epilogue.reductions) {
+    if (reduction.kind != package::ReduceKind::SumExp) {
+      cost.clocks += 4.0 / lanes_per_clock;
+    } else if (&p.epilogue.phases[reduction.phase] == &phase) {
+      cost.clocks += sum_exp_clocks / lanes_per_clock;
+    }
+  }
   return cost;
 }
 
@@ -151,9 +157,12 @@ struct Model {
         root_elements * (cost.loads / from + lines * cost.stores / rate) * (1 + ragged) * (crowded ? 1.8 : 1) / 1000;
     const double done = c.k_split > 1 ? std::max(1.0, rounds / c.k_split) : rounds;  // tiles that one block finishes
     const double memory = root_elements * tiles * (cost.loads + lines * cost.stores) / p.gpu.memory_rate / 1000;
-    const double exposed = tile * (1 + loop.exposed * (done - 1)) + (c.copied ? copied_us : 0);
+    // Groups that take turns at the products hide no exponents: these keep the schedulers busy that both need (an H100,
+    // scores of 128 x 2048 x 2048: 939 us in tiles of 128 x 128, 767 in cooperative ones of 128 x 256).
+    const double share = sums_exponents(p.epilogue) ? 1 : loop.exposed;
+    const double exposed = tile * (1 + share * (done - 1)) + (c.copied ? copied_us : 0);
     note = fmt::format("{:.2f} clocks and {:.0f} bytes an element, {:.2f} us a tile, {:.0f} % of it exposed",
-                       cost.clocks, cost.loads + cost.stores, tile, 100 * loop.exposed);
+                       cost.clocks, cost.loads + cost.stores, tile, 100 * share);
     return std::max(exposed, 0.3 * memory);
   }
 
@@ -197,7 +206,9 @@ struct Model {
         bytes += bytes_of(c.accumulator, static_cast<double>(p.ways()));
         kept = bytes_of(c.accumulator, elements * static_cast<double>(p.ways()));
       }
-      result += std::max(us(cost.clocks * elements / sms), elements * bytes / p.gpu.memory_rate / 1000);
+      // What only stores results of rows or columns is at one element of each.
+      const double visited = phase.reads_accumulator || bytes > 0 ? elements : batch * std::max(m, cols);
+      result += std::max(us(cost.clocks * visited / sms), elements * bytes / p.gpu.memory_rate / 1000);
     }
     if (entries == 0) return 0;
     note = fmt::format("{} further kernels, {:.1f} MB of accumulators kept", entries, kept / 1e6);

@@ -120,7 +120,7 @@ PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const GpuGemm
   const int exact = (config.piece_cols + layout.lanes - 1) / layout.lanes;
   layout.across = reduces ? static_cast<int>(std::bit_ceil(static_cast<uint32_t>(exact))) : exact;
   for (const package::Reduction& r : epilogue.reductions) {
-    const int state = (r.kind == package::ReduceKind::LogSumExp ? 2 : 1) * static_cast<int>(types::byte_size(r.type));
+    const int state = package::values_of(r.kind) * static_cast<int>(types::byte_size(r.type));
     if (r.axis == package::ReduceAxis::Column)
       layout.scratch_per_warp = std::max(layout.scratch_per_warp, state * layout.across * layout.lanes);
   }

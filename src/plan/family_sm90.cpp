@@ -6,6 +6,7 @@
 #include <array>
 
 #include "plan/copy_engine.hpp"
+#include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
 #include "plan/parameters.hpp"
 #include "types/dtype.hpp"
@@ -256,8 +257,8 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   std::vector<GpuGemmConfig> result;
   for (const Tiles& row : tile_table) {
     const int bands = row.rows / 64 / (row.pingpong ? 1 : row.consumers);
-    if (s.a_made ? bands > 1 : row.consumers > 2)
-      continue;                                          // what is made of two bands spills beside their accumulators
+    // What is made of two bands spills beside their accumulators; more warps than two consumers' compute exponents.
+    if (s.a_made ? bands > 1 : row.consumers > 2 && !sums_exponents(p.epilogue)) continue;
     if (row.rows > 64 && s.m <= row.rows / 2) continue;  // half of the rows or more would be padding
     for (int32_t tile_n = row.first; tile_n <= row.last; tile_n += row.step) {
       if (tile_n % (8 * p.ways()) != 0) continue;

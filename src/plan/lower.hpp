@@ -62,6 +62,9 @@ struct LoweringScope {
   std::vector<Output> outputs;
   // Products that are computed beside the region's own: of the same A, and of the same type.
   std::vector<ir::NodeId> more_products{};
+  // sum(exp(x - max(x))) of rows of one value becomes a reduction of x beside its largest
+  // (package::ReduceKind::SumExp), with no phase between them.
+  bool sums_exponents = false;
 };
 
 struct Lowered {

@@ -149,8 +149,42 @@ Result<ValueRef> Lowering::reduce_here(NodeId node, const Location& from, ValueR
   return op == Op::reduce_amax ? at_least_zero(value, type) : value;
 }
 
+// Of sum(exp(x - max(x))) over the same dims, all of one type: x.
+std::optional<NodeId> Lowering::exponents_of(NodeId sum) const {
+  const auto operand = [&](NodeId node, Op op, size_t which = 0) -> std::optional<NodeId> {
+    if (graph_.node(node).op != op) return std::nullopt;
+    return graph_.operands(node)[which];
+  };
+  const auto e = operand(sum, Op::reduce_sum);
+  const auto shifted = e ? operand(*e, Op::exp) : std::nullopt;
+  const auto x = shifted ? operand(*shifted, Op::sub) : std::nullopt;
+  const auto largest = shifted ? operand(*shifted, Op::sub, 1) : std::nullopt;
+  if (!x || !largest || operand(*largest, Op::reduce_max) != x) return std::nullopt;
+  const auto& over = graph_.attr_as<ir::ReduceAttr>(sum);
+  const auto& by = graph_.attr_as<ir::ReduceAttr>(*largest);
+  const DType type = register_type(sum);
+  const bool alike = over.dims == by.dims && graph_.type(*x).shape == graph_.type(*e).shape;
+  const bool floats = types::is_float(type) && register_type(*x) == type && register_type(*e) == type &&
+                      register_type(*shifted) == type && register_type(*largest) == type;
+  return alike && floats ? x : std::nullopt;
+}
+
 Result<void> Lowering::lower_reduction(NodeId node) {
   const Op op = graph_.node(node).op;
+  if (const auto x = scope_.sums_exponents ? exponents_of(node) : std::nullopt) {
+    const std::vector<Instance>& all = instances_[x->index()];
+    if (all.size() == 1 && reduced_axes(node, {all[0].at}).axis == ReduceAxis::Row) {
+      package::Reduction reduction;
+      reduction.kind = ReduceKind::SumExp;
+      reduction.axis = ReduceAxis::Row;
+      reduction.type = register_type(node);
+      Location at = all[0].at;
+      for (const int32_t d : graph_.attr_as<ir::ReduceAttr>(node).dims) at[static_cast<size_t>(d)] = Index{};
+      instances_[node.index()].push_back(
+          {std::move(at), recorder_.reduce(reduction, recorder_.convert(all[0].value, reduction.type))});
+      return {};
+    }
+  }
   const NodeId operand = graph_.operands(node)[0];
   const auto& dims = graph_.attr_as<ir::ReduceAttr>(node).dims;
   const DType type = register_type(node);
@@ -216,6 +250,8 @@ Result<void> Lowering::lower_reduction(NodeId node) {
         break;
       case ReduceKind::Min:
         sum = recorder_.op(Op::minimum, type, {sum, instance.value}, type);
+        break;
+      case ReduceKind::SumExp:  // of one part only
         break;
       case ReduceKind::LogSumExp: {  // max + log(1 + exp(min - max)); equal infinities stay
         const ValueRef high = recorder_.op(Op::maximum, type, {sum, instance.value}, type);

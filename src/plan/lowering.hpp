@@ -105,6 +105,7 @@ class Lowering {
                                                  const std::vector<Dim>& from, bool contiguous) const;
   // lower_reduce.cpp
   Result<void> lower_reduction(ir::NodeId node);
+  [[nodiscard]] std::optional<ir::NodeId> exponents_of(ir::NodeId sum) const;
   struct Reduced;
   [[nodiscard]] Reduced reduced_axes(ir::NodeId node, const std::vector<Location>& at) const;
   [[nodiscard]] bool loses_index(ir::NodeId node) const;

@@ -46,6 +46,8 @@ class ProgramPlanner {
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t factor_alignment(const ir::Graph& graph, ir::NodeId source) const;
   [[nodiscard]] bool lies_anywhere(const ir::Graph& graph, ir::NodeId source) const;
+  [[nodiscard]] std::optional<Rejection> better_by_map(const GraphScope& scope, const KernelRegion& region,
+                                                       const Candidate& together) const;
   [[nodiscard]] std::optional<Rejection> better_behind(const ir::Graph& graph, const KernelRegion& region,
                                                        const Candidate& together) const;
   // Of the first candidate; nothing where no kernel computes it.

@@ -82,6 +82,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     if (options.inside && !(region.a_made.empty() && region.b_made.empty())) {
       if (auto no = better_in_front(scope, region, discovery.candidates[0])) return no;
     }
+    if (region.statistics) return better_by_map(scope, region, discovery.candidates[0]);
     return region.more.empty() ? better_behind(graph, region, discovery.candidates[0])
                                : better_apart(scope, region, discovery.candidates[0]);
   };
@@ -193,6 +194,23 @@ std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope
                                beside > 0 ? fmt::format(" and {:.1f} us for reductions of its rows", beside) : "",
                                *in_front, product, plain.candidates[0].name),
                    scope.graph.span(*region.matmul)};
+}
+
+// Why reductions of rows that a product stores are better made by a map of their own, which reads the rows again.
+std::optional<Rejection> ProgramPlanner::better_by_map(const GraphScope& scope, const KernelRegion& region,
+                                                       const Candidate& together) const {
+  const std::optional<double> map = map_us(region.statistics->map);
+  const Discovery plain = discover(region.statistics->plain.program, gemm_shape(scope, region), plan_.target, machine_);
+  if (!map || plain.candidates.empty()) return std::nullopt;
+  const Candidate& alone = plain.candidates[0];
+  if (together.microseconds < alone.microseconds + *map) return std::nullopt;
+  return Rejection{
+      static_cast<uint16_t>(diag::Code::better_behind),
+      {},
+      fmt::format("behind the product, {:.1f} us with it ({}); in a kernel of its own {:.1f} us, and {:.1f} us "
+                  "for the product ({})",
+                  together.microseconds, together.name, *map, alone.microseconds, alone.name),
+      scope.graph.span(region.stores[0].node)};
 }
 
 // Why what a GPU does behind row reductions is better cut off: later phases of a product read its accumulators from

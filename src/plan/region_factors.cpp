@@ -170,9 +170,46 @@ std::vector<NodeId> RegionFinder::own_reductions(const MadeFactor& made) const {
   return all;
 }
 
+bool RegionFinder::add_statistics() {
+  for (const KernelRegion& region : kernels_) {
+    if (!region.matmul || region.a_made.empty() || !region.a_made[0].reductions) continue;
+    Head& head = heads_[head_of_[region.matmul->index()]];
+    if (head.tried_statistics) continue;
+    head.tried_statistics = true;
+    const std::vector<NodeId> nodes = own_reductions(region.a_made[0]);
+    const int32_t level = level_[nodes[0].index()];
+    if (level == no_product || std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
+          return level_[node.index()] != level || !cut_[node.index()];
+        }))
+      continue;
+    const Head& source = heads_[static_cast<size_t>(level)];
+    const auto producer = std::find_if(kernels_.begin(), kernels_.end(), [&](const KernelRegion& kernel) {
+      return source.product && kernel.matmul == source.node && kernel.more.empty() && !kernel.statistics;
+    });
+    if (producer == kernels_.end()) continue;
+    statistics_.insert_or_assign(level, RowStatistics{producer->lowered, *region.a_made[0].reductions});
+    known_.erase(key_of(*producer));  // to be asked about again where statistics are refused
+    for (NodeId node : nodes) {
+      cut_[node.index()] = false;
+      statistic_[node.index()] = true;
+    }
+    return true;
+  }
+  return false;
+}
+
+void RegionFinder::drop_statistics(const KernelRegion& region, const Error& error) {
+  for (const StoredValue& store : region.stores) {
+    if (!is_statistic(store.node)) continue;
+    if (!changed_) note(store.node, action::cut_off, error);
+    cut_[store.node.index()] = changed_ = true;
+  }
+}
+
 std::optional<Error> RegionFinder::add_reductions(MadeFactor& made) {
   KernelRegion reductions, whole;
-  const std::vector<NodeId> nodes = own_reductions(made);
+  std::vector<NodeId> nodes = own_reductions(made);
+  std::erase_if(nodes, [&](NodeId node) { return is_statistic(node); });
   if (nodes.empty()) return std::nullopt;
   for (NodeId node : nodes) reductions.stores.push_back({node, node, 0, std::nullopt});
   const auto here = [&](NodeId node) {

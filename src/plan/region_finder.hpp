@@ -58,6 +58,7 @@ class RegionFinder {
     bool makes_a = false;          // its A (B) is tried where it is read
     bool makes_b = false;
     bool tried_behind = false;       // its A, as map work behind another product
+    bool tried_statistics = false;   // reductions of its A, by the product that stores what they reduce
     std::optional<NodeId> hooked{};  // of a step: the result that it hands over
   };
 
@@ -121,6 +122,10 @@ class RegionFinder {
   void find_made();
   // An A that is map work behind an earlier product, once that is known.
   void find_made_behind();
+  // Reductions of a made A that were cut off are tried where what they reduce is stored, once; whether there are any.
+  bool add_statistics();
+  void drop_statistics(const KernelRegion& region, const Error& error);
+  [[nodiscard]] bool is_statistic(NodeId node) const { return statistic_[node.index()] && !cut_[node.index()]; }
   // Whether it lies nowhere but for its product; `readers`: heads that read it.
   [[nodiscard]] bool can_make(const Head& head, bool is_a, size_t readers) const;
   // The reductions among a factor's leaves that nothing but the factor needs: others are computed in any case.
@@ -176,6 +181,8 @@ class RegionFinder {
   std::optional<std::pair<Together, Rejection>> dissolved_;
   std::vector<int32_t> level_;                   // by node: the last head that it depends on
   std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
+  std::vector<bool> statistic_;                  // by node: tried where what it reduces is stored, or there
+  std::map<int32_t, RowStatistics> statistics_;  // by level: with those of this product
   std::vector<uint32_t> users_;                  // by node: operands and outputs that it is
   std::vector<bool> hooked_;                     // by node: a result that its step hands over
   std::vector<bool> looked_at_;                  // by node: an index in memory that is checked

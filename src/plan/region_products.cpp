@@ -44,6 +44,7 @@ Result<void> RegionFinder::find_products() {
       const NodeId node(i);
       if (!stored_[i] || !needed_[i] || !of_product(node) || level_[i] != static_cast<int32_t>(r)) continue;
       outputs.push_back(node);
+      if (is_statistic(node)) region.statistics = statistics_.at(static_cast<int32_t>(r));
       for (const StoredValue& place : places_of(node, node, 0)) region.stores.push_back(place);
     }
     const auto level = static_cast<int32_t>(r);
@@ -94,12 +95,26 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
     dissolve(region, {lowered.error().code(), {}, diag::sentence(first), graph_.span(failed)});
     return {};
   }
+  if (region.statistics) {
+    if (!lowered) {
+      drop_statistics(region, lowered.error());
+      return {};
+    }
+    const auto& phases = lowered->program.phases;
+    if (phases.size() > 2 || phases.back().reads_accumulator) {
+      drop_statistics(region, diag::error(diag::Code::better_behind, "a kernel of its own takes less time")
+                                  .reason("its rows would be read again behind other reductions of theirs"));
+      return {};
+    }
+  }
   if (!lowered) return cut_at(product, failed, lowered.error());
   region.lowered = *std::move(lowered);
   if (const auto error = too_many(region.lowered.program, product)) {
     const Diagnostic& first = error->diagnostics().front();
     if (!region.more.empty()) {
       dissolve(region, {error->code(), {}, first.headline + ": " + first.reason, graph_.span(product)});
+    } else if (region.statistics) {
+      drop_statistics(region, *error);
     } else if (made) {
       make_in_front(region, *error);
     } else {
@@ -120,6 +135,10 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
   }
   if (const auto no = refuses_(region)) {
     const auto code = static_cast<diag::Code>(no->code);
+    if (region.statistics) {
+      drop_statistics(region, diag::error(code, "a kernel of its own takes less time").reason(no->text));
+      return {};
+    }
     if (code == diag::Code::better_behind) {
       const auto alone = behind_reductions(graph_, region);
       for (NodeId node : alone->nodes) cut_[node.index()] = changed_ = true;

@@ -125,6 +125,7 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
       level_(graph.size(), no_product),
       cut_(graph.size()),
       forced_(graph.size()),
+      statistic_(graph.size()),
       hooked_(graph.size()),
       looked_at_(graph.size()) {
   find_heads();
@@ -185,7 +186,7 @@ Result<ProgramRegions> RegionFinder::run() {
     CODETTA_CHECK_OK(find_products());
     if (!changed_) CODETTA_CHECK_OK(find_maps());
     if (dissolved_) return ProgramRegions{};
-    if (!changed_) break;
+    if (!changed_ && !add_statistics()) break;
   }
   for (KernelRegion& region : kernels_) {
     if (options_.check_indices && !region.step) find_reads(region);
@@ -249,7 +250,7 @@ void RegionFinder::find_stored() {
         reads(operand);
       } else if (of_product(operand)) {
         if (!of_product(node) || level_[i] != level_[o]) reads(operand);
-      } else if (cut_[o] && of_product(node)) {
+      } else if (cut_[o] && of_product(node) && !is_statistic(node)) {
         reads(operand);
       }
     }

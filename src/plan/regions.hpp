@@ -71,6 +71,13 @@ struct HookedResult {
   std::vector<StoredValue> others;  // further results that are used
 };
 
+// Reductions of rows that a product's kernel stores, made by it for a factor of a later product: the kernel without
+// them, and the map that they are otherwise.
+struct RowStatistics {
+  Lowered plain;
+  LoweredMap map;
+};
+
 struct KernelRegion {
   std::optional<ir::NodeId> matmul;  // none: a map, or a step
   std::vector<FurtherProduct> more;  // products of the same A, each with a B of its own, in the order of their parts
@@ -79,6 +86,7 @@ struct KernelRegion {
   Factor a, b;
   std::vector<MadeFactor> a_made;  // none, or A
   std::vector<MadeFactor> b_made;  // none, or the B of every product
+  std::optional<RowStatistics> statistics;
   std::vector<StoredValue> stores;
   std::vector<ir::NodeId> leaves;  // loaded, in graph order: inputs and stored values
   std::vector<IndexRead> indexed;  // to be looked at before the kernel runs; empty unless asked for

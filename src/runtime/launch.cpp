@@ -44,6 +44,7 @@ cpu::Reduction reduction_of(const package::Reduction& reduction) {
 }
 static_assert(static_cast<int>(cpu::Space::Once) == static_cast<int>(package::CpuSpace::Once));
 static_assert(static_cast<int>(cpu::ReductionKind::LogSumExp) == static_cast<int>(package::ReduceKind::LogSumExp));
+static_assert(static_cast<int>(cpu::ReductionKind::SumExp) == static_cast<int>(package::ReduceKind::SumExp));
 static_assert(static_cast<int>(cpu::ReductionAxis::Item) == static_cast<int>(package::ReduceAxis::Item));
 
 void add_phases(const package::EpilogueProgram& program, std::vector<cpu::Phase>& phases) {

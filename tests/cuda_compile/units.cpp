@@ -2,6 +2,7 @@
 // Every golden CUDA case; every configuration of every family with a plain store; the epilogues of everyday use
 // with the configurations that discovery offers for them; and the kernel of host steps.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -317,6 +318,49 @@ class Collector {
         },
         dtype);
   }
+  // What a softmax needs of its rows, beside the values as they are stored.
+  void add_statistics(DType dtype) {
+    using package::Inst;
+    package::EpilogueProgram program = test::plain_store(DType::f32, dtype);
+    Inst cast;
+    cast.op = types::Op::cast;
+    cast.aux = dtype;
+    cast.arity = 1;
+    program.phases[0].insts.push_back(cast);
+    package::Phase last;
+    last.scope = package::Scope::RowPanel;
+    last.reads_accumulator = false;
+    for (const package::ReduceKind kind : {package::ReduceKind::Max, package::ReduceKind::SumExp}) {
+      const auto k = static_cast<uint32_t>(program.reductions.size());
+      program.reductions.push_back({kind, package::ReduceAxis::Row, false, 1, DType::f32, 0, 1});
+      program.arguments.push_back(
+          {std::string(name_of(kind)), DType::f32, false, true, {types::Dim::symbol("m"), types::Dim::constant(1)}});
+      package::Operand operand;
+      operand.argument = static_cast<uint32_t>(program.arguments.size() - 1);
+      operand.dtype = DType::f32;
+      operand.access = package::Access::Column;
+      operand.is_store = true;
+      operand.unit_stride = false;
+      operand.terms = {{package::Axis::Row, 1, 0, 1}};
+      last.stores.push_back({static_cast<uint32_t>(program.operands.size()), k});
+      program.operands.push_back(operand);
+      Inst inst;
+      inst.kind = Inst::Kind::Result;
+      inst.index = k;
+      last.insts.push_back(inst);
+    }
+    program.phases.push_back(last);
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+      const GemmShape shape = shape_of(sizes[0], dtype, dtype, DType::f32, layouts[0]);
+      const plan::Discovery found = plan::discover(program, shape, {Backend::cuda, CpuIsa::generic, arch}, {});
+      std::map<std::pair<package::GpuFamily, bool>, int> count;
+      for (const plan::Candidate& candidate : found.candidates) {
+        const GpuGemmConfig& config = package::gpu(candidate.config);
+        if (++count[{config.family, config.copied}] <= (config.copied ? 8 : 1))
+          add("statistics of rows " + std::string(dtype_name(dtype)), program, config, arch);
+      }
+    }
+  }
   // Several products of one A.
   void add_products(DType dtype, int32_t count) {
     package::EpilogueProgram program = test::plain_store(DType::f32, dtype);
@@ -528,6 +572,8 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_made(DType::bf16, true, true, false);
   for (const bool along : {false, true}) collector.add_made_rows(DType::bf16, along);
   collector.add_made_rows(DType::f16, false);
+  collector.add_statistics(DType::bf16);
+  collector.add_statistics(DType::f16);
   collector.add_made(DType::bf16, false, true, true);
   collector.add_products(DType::bf16, 3);
   collector.add_maps();

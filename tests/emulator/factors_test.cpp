@@ -45,6 +45,46 @@ class Runner {
   explicit Runner(runtime::cuda::DeviceRef device, const Compiler& compiler)
       : device_(std::move(device)), compiler_(compiler) {}
 
+  // A program of one product whose sums of exponents are lowered as reductions beside the largest elements: the best
+  // candidate of each family. `planned` has the same tensors, and nothing that would be cut off.
+  Result<Ran> run_statistics(const std::string& text, const std::string& planned) {
+    CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
+    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
+    const ir::Graph& plain = optimized.graph;
+    const Target target{Backend::cuda, CpuIsa::generic, device_->facts().arch};
+    CODETTA_TRY(const ir::Graph other, test::bind_program_text(planned));
+    CODETTA_TRY(plan::Plan plan, plan::plan_program(other, target, {}, {}));
+    Ran ran;
+    if (plan.kernels.size() != 1) {
+      ran.wrong = "it is cut";
+      return ran;
+    }
+    plan::PlannedKernel& kernel = plan.kernels[0];
+    plan::LoweringScope scope;
+    scope.sums_exponents = true;
+    const ir::NodeId product = test::product(plain);
+    for (const ir::GraphInput& input : plain.inputs()) {
+      if (input.node != plain.operands(product)[0] && input.node != plain.operands(product)[1])
+        scope.leaves.push_back({input.node, input.name});
+    }
+    for (const ir::GraphOutput& output : plain.outputs())
+      scope.outputs.push_back({output.node, output.name, output.dtype});
+    CODETTA_TRY(kernel.lowered, plan::lower_region(plain, product, scope));
+    const std::string lowered = kernel.lowered.program.to_string();
+    if (kernel.lowered.program.phases.size() != 2 || lowered.find("reduce row sumexp") == std::string::npos) {
+      ran.wrong = lowered;
+      return ran;
+    }
+    kernel.discovery = plan::discover(kernel.lowered.program, kernel.shape, target, {});
+    for (size_t c = 0; c < kernel.discovery.candidates.size(); ++c) {
+      if (!ran.families.insert(package::gpu(kernel.discovery.candidates[c].config).family).second) continue;
+      kernel.chosen = c;
+      CODETTA_TRY(const std::string wrong, run_plan(graph, plan, {}));
+      if (!wrong.empty()) ran.wrong += fmt::format("candidate {}: {}", c, wrong);
+    }
+    return ran;
+  }
+
   Result<Ran> run(const std::string& text, size_t most, const Layouts& layouts = {}) {
     CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
@@ -182,6 +222,32 @@ class EmulatedFactors : public ::testing::Test {
 };
 
 using enum package::GpuFamily;
+
+// What a softmax reduces of its rows, where these are stored: masked by -inf in columns, rows and both, of all sizes,
+// equal, in order, and with infinities and what is no number.
+TEST_F(EmulatedFactors, LargestElementsAndSumsOfExponents) {
+  const std::tuple<int, int, int> sizes[] = {{70, 150, 40}, {5, 33, 64}, {64, 256, 32}};
+  size_t which = 0;
+  for (const char* scores : {"h * 0.25", "h * 30.0", "h * 0.0", "h * 0.0 + cast(arange(n), f32) * 0.25",
+                             "h - cast(arange(n), f32) * 3.0", "where(c > 0.0, h, -inf)", "where(c * r > 0.0, h, -inf)",
+                             "where(r > 1.0, -inf, h)", "where(c * r > 3.0, inf, h)", "where(c * r > 3.0, nan, h)"}) {
+    const auto [m, n, k] = sizes[which++ % 3];
+    std::string of = scores;
+    if (const size_t at = of.find("arange(n)"); at != std::string::npos) of.replace(at + 7, 1, std::to_string(n));
+    const auto with = [m = m, n = n, k = k, &of](const char* d) {
+      return fmt::format(
+          "def f(x: bf16[{0}, {2}], w: bf16[{2}, {1}], c: f32[{1}], r: f32[{0}, 1]):\n"
+          "    h = cast(x @ w, bf16)\n    s = {3} + c * 0.0 + r * 0.0\n    m = max(s, dim=-1)\n"
+          "    d = {4}\n    return h, m, d\n",
+          m, n, k, of, d);
+    };
+    const std::string text = with("sum(exp(s - m), dim=-1)");
+    const auto ran = Runner(device_, *compiler_).run_statistics(text, with("min(s, dim=-1)"));
+    ASSERT_TRUE(ran) << text << ran.error().render();
+    EXPECT_EQ(ran->wrong, "") << text;
+    EXPECT_TRUE(ran->families.contains(Simt) && ran->families.contains(Sm80)) << text;
+  }
+}
 
 TEST_F(EmulatedFactors, DequantizedWeights) {
   struct Case {

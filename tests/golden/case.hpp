@@ -16,7 +16,8 @@ struct Case {
   std::string_view target;  // "cpu:avx2"
   // "M=64 N=48 K=32", with "batch=2", "A=bf16", "B=i8", "strict", "as_unfused" and "fused" (the fused form is emitted
   // too) where they are wanted; A and B are f32 by default. CUDA targets name the configuration, without its
-  // architecture, "kernel=cuda_simt_64x64x16", and "b_columns" where the columns of B are contiguous.
+  // architecture, "kernel=cuda_simt_64x64x16", and "b_columns" where the columns of B are contiguous; "sums_exponents"
+  // lowers as a region whose sums of exponents of rows are made in one pass.
   std::string_view problem;
   // "C=f32[M,N] alpha=scalar:f32 D=bf16[M,N]:strided": parameters and outputs by name. Sizes are numbers, M, N, batch.
   std::string_view arguments;

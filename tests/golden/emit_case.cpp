@@ -31,7 +31,7 @@ std::vector<std::string> words(std::string_view text, char separator = ' ') {
 struct Problem {
   std::map<std::string, int64_t> sizes{{"M", 64}, {"N", 48}, {"K", 32}};
   ir::GemmFacts facts;
-  bool strict = false, fused = false, b_columns = false;
+  bool strict = false, fused = false, b_columns = false, sums_exponents = false;
   std::string kernel;
   std::vector<ir::BoundArgument> arguments;
   std::map<std::string, std::string> form;  // "", ":strided" or ":columns"
@@ -53,6 +53,8 @@ Problem read(const Case& c) {
       p.fused = true;
     } else if (name == "b_columns") {
       p.b_columns = true;
+    } else if (name == "sums_exponents") {
+      p.sums_exponents = true;
     } else if (name == "kernel") {
       p.kernel = value;
     } else {
@@ -228,6 +230,16 @@ Result<Emitted> emit_case(const Case& c) {
   for (const ir::GraphOutput& output : graph.outputs()) layout(output.name);
   CODETTA_TRY(plan::Plan plan,
               plan::plan_gemm(graph, shape_of(p.facts, p.b_columns), layouts, target, {.isa = target.isa}));
+  if (p.sums_exponents) {  // as a program's planner asks for it; nothing but the accumulator is read
+    plan::LoweringScope scope;
+    scope.sums_exponents = true;
+    for (const ir::GraphOutput& output : graph.outputs())
+      scope.outputs.push_back({output.node, output.name, output.dtype});
+    const auto is_product = [&](size_t i) { return graph.node(ir::NodeId(i)).op == types::Op::matmul; };
+    size_t product = 0;
+    while (!is_product(product)) ++product;
+    CODETTA_TRY(plan.kernels.at(0).lowered, plan::lower_region(graph, ir::NodeId(product), scope));
+  }
   const package::EpilogueProgram program = plan.kernels.at(0).lowered.program;
   // Ranking has tests of its own; here it would change with every figure of the cost model.
   plan.kernels[0].discovery.candidates.clear();

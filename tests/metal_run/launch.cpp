@@ -206,7 +206,7 @@ std::string Library::run(const std::vector<package::GpuEntry>& entries, const Ca
   }
   if (program.arguments.empty()) put(abi::ScalarValue{});
   for (const package::Reduction& r : program.reductions) {
-    const int64_t width = (r.kind == package::ReduceKind::LogSumExp ? 2 : 1) * dtype_size(r.type);
+    const int64_t width = package::values_of(r.kind) * dtype_size(r.type);
     const int64_t pieces_m = std::max<int64_t>(p.pieces_m, 1), pieces_n = std::max<int64_t>(p.pieces_n, 1);
     const int64_t pieces = r.axis == package::ReduceAxis::Row      ? pieces_n * p.rows
                            : r.axis == package::ReduceAxis::Column ? pieces_m * p.cols

@@ -191,9 +191,13 @@ class ProgramEvaluator {
   static Element combined(const package::Reduction& reduction, const std::vector<Element>& elements) {
     using package::ReduceKind;
     using types::Op;
-    if (reduction.kind == ReduceKind::LogSumExp) {
+    if (package::values_of(reduction.kind) == 2) {
       double high = -INFINITY, sum = 0;
       for (const Element& x : elements) high = std::isnan(x.f) || std::isnan(high) ? NAN : std::max(high, x.f);
+      if (reduction.kind == ReduceKind::SumExp) {
+        for (const Element& x : elements) sum += std::exp(x.f - high);
+        return real_element(sum, reduction.type);
+      }
       if (std::isinf(high) || std::isnan(high)) return real_element(high, reduction.type);
       for (const Element& x : elements) sum += std::exp(x.f - high);
       return real_element(high + std::log(sum), reduction.type);

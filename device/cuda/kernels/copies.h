@@ -153,7 +153,17 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   }
   // Which of its two columns a lane takes first where these are 64 bytes apart: then no bank is met twice.
   CODETTA_MEMBER int turn_of_lane() const { return this->tile.thread & 1; }
-  // The piece's share of row reduction k, of both rows.
+  // Of values of both rows, gathered in the order of the strip's columns, those beyond the edge count nothing.
+  template <class V, int n>
+  CODETTA_MEMBER void keep_valid(Gathered<V, n> (&g)[2]) const {
+    if (strip.first + 16 * S::steps <= this->tile.cols) return;
+#pragma unroll
+    for (int i = 0; i < 2 * n; ++i) {
+      if (strip.first + i / 2 * 8 + 2 * (this->tile.thread & 3) + i % 2 < this->tile.cols) continue;
+      g[0].x[i] = g[1].x[i] = lowest<element<V>>();
+    }
+  }
+  // The tile's share of row reduction k, of both rows.
   template <class V, class R>
   CODETTA_MEMBER void reduce(int k, const R (&q)[2]) const {
 #pragma unroll
@@ -348,9 +358,14 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T 
   tile.batch = u.batch;
   tile.thread = (i32)thread;
   tile.threads = 128;
-#pragma unroll 1
+  // Of a row of the tile there is one partial result, which stands for its first piece's: combine() reads no other.
+  typename Epilogue::Rows sums;
+  // Where rows wait for long chains of work, all of a tile is one piece of text: accumulators stay where they are.
+  constexpr int at_once = steps == 4 ? Place::count : 1;
+#pragma unroll(at_once)
   for (int n = 0; n < Place::count; ++n) {
     const Place at(u, band0, n);
+    if (n % Place::across == 0) sums = {};
     tile.row = at.band;
     tile.col = at.col;
     const i64 rows = p.rows - tile.row, left = p.cols - tile.col;
@@ -364,7 +379,6 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T 
       copier.wait_slots();
 #pragma unroll
       for (int i = 0; i < C::L::count; ++i) strip.slot[i] = copier.slot(i);
-      typename Epilogue::Rows sums;
 #pragma unroll 1
       for (int s = 0; s < strips; ++s) {
         strip.first = s * cols;
@@ -372,6 +386,9 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T 
             acc, n / Place::across * (S::width / cols) + at.column / cols + s, strip.raw);
         Epilogue::template phase_0<P>(params, tile, strip, sums);
       }
+    }
+    if (n % Place::across == Place::across - 1 && rows > 0 && u.tile_n * (i64)S::width < p.cols) {
+      tile.piece_n = u.tile_n * (i64)(S::width / Config::piece_cols);
       Epilogue::template end_0<P>(params, tile, strip, sums);
     }
     copier.hand_over(params, exists, at.row, at.col, u.batch);

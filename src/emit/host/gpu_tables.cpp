@@ -87,8 +87,8 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
   });
   const std::string reductions =
       table("Reduction", "reductions", epilogue.reductions, [&](const package::Reduction& r) {
-        out.line("{", number(r.axis), ", ", r.phase, ", ", dtype_size(r.type), ", ",
-                 r.kind == package::ReduceKind::LogSumExp ? 2 : 1, "},  // axis, phase, bytes, values of a partial");
+        out.line("{", number(r.axis), ", ", r.phase, ", ", dtype_size(r.type), ", ", package::values_of(r.kind),
+                 "},  // axis, phase, bytes, values of a partial");
       });
   const std::string operands = table("OperandFacts", "operands", epilogue.operands, [&](const package::Operand& o) {
     const auto at = static_cast<size_t>(&o - epilogue.operands.data());

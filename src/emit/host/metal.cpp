@@ -285,7 +285,7 @@ class MetalProgramPrinter : public StepBase {
                          }),
               "};");
     const std::string reductions = comma_list(program.reductions, [](const package::Reduction& r) {
-      const auto bytes = (r.kind == package::ReduceKind::LogSumExp ? 2 : 1) * types::byte_size(r.type);
+      const auto bytes = package::values_of(r.kind) * types::byte_size(r.type);
       return CodeWriter::text_of("{", static_cast<int>(r.axis), ", ", r.phase, ", ", bytes, "}");
     });
     out_.line("constexpr MetalReduction reductions_", index_, "_", k, "[] = {", reductions.empty() ? "{}" : reductions,

@@ -75,8 +75,7 @@ std::string gpu_kernel_row(const package::Kernel& kernel) {
                         one.box_slow, one.swizzle_bytes);
   text += "), (";
   for (const Reduction& r : e.reductions)
-    text += fmt::format("({}, {}, {}, {}), ", number(r.axis), r.phase, dtype_size(r.type),
-                        r.kind == ReduceKind::LogSumExp ? 2 : 1);
+    text += fmt::format("({}, {}, {}, {}), ", number(r.axis), r.phase, dtype_size(r.type), package::values_of(r.kind));
   text += "), (";
   for (const Operand& operand : e.operands) {
     const auto index = static_cast<size_t>(&operand - e.operands.data());

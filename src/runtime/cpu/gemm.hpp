@@ -94,13 +94,13 @@ struct Phase {
   bool accumulators = true;  // false: tile.acc is null
 };
 
-enum class ReductionKind : uint8_t { Sum, Max, Min, LogSumExp };
+enum class ReductionKind : uint8_t { Sum, Max, Min, LogSumExp, SumExp };
 // Row: one value per row (reduced along columns), and so on; Item: one per batch item.
 enum class ReductionAxis : uint8_t { Row, Column, All, Item };
 struct Reduction {
   ReductionKind kind = ReductionKind::Sum;
   ReductionAxis axis = ReductionAxis::Row;
-  DType dtype = DType::f32;  // compute dtype: any integer, f32 or f64 (LogSumExp: f32 or f64)
+  DType dtype = DType::f32;  // compute dtype: any integer, f32 or f64 (LogSumExp, SumExp: f32 or f64)
   bool mean = false;         // Sum only: divide by the number of reduced elements times `parts`
   int32_t phase = 0;         // the phase that writes its partials (space Tiles)
   int32_t parts = 1;         // values that the epilogue has combined into each reduced one (parts of a split)

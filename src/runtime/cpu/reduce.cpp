@@ -81,23 +81,40 @@ T extreme(const T* p, const Series& s, bool max) {
   return best;
 }
 
+// The largest value and the sum of exp(x - largest); where the largest is infinite, the number of values that equal it.
+struct ExponentSum {
+  double max, sum;
+};
 template <class T>
-T log_sum_exp(const T* p, const Series& s) {
+ExponentSum exponent_sum(const T* p, const Series& s) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   double max = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < s.count; ++i) {
     const T* pair = p + 2 * (s.first + i * s.stride);
     const double v = static_cast<double>(pair[0]);
-    if (std::isnan(v) || std::isnan(pair[1])) return std::numeric_limits<T>::quiet_NaN();
+    if (std::isnan(v) || std::isnan(pair[1])) return {nan, nan};
     if (v > max) max = v;
   }
-  if (std::isinf(max)) return static_cast<T>(max);  // all -inf (or no elements), or a +inf
   double total = 0;
   for (int64_t i = 0; i < s.count; ++i) {
     const T* pair = p + 2 * (s.first + i * s.stride);
     const double m = static_cast<double>(pair[0]);
-    if (m > -std::numeric_limits<double>::infinity()) total += static_cast<double>(pair[1]) * std::exp(m - max);
+    total += m == max ? static_cast<double>(pair[1]) : static_cast<double>(pair[1]) * std::exp(m - max);
   }
-  return static_cast<T>(max + std::log(total));
+  return {max, total};
+}
+
+template <class T>
+T log_sum_exp(const T* p, const Series& s) {
+  const auto [max, sum] = exponent_sum(p, s);
+  return static_cast<T>(std::isinf(max) ? max : max + std::log(sum));  // all -inf (or no elements), or a +inf
+}
+
+// Of an infinite largest value exp(x - largest) is NaN at x itself; of no elements the sum is 0.
+template <class T>
+T sum_exp(const T* p, const Series& s) {
+  const auto [max, sum] = exponent_sum(p, s);
+  return static_cast<T>(std::isinf(max) && sum != 0 ? std::numeric_limits<double>::quiet_NaN() : sum);
 }
 
 template <class T>
@@ -119,6 +136,9 @@ void finish(const Reduction& r, const ReductionGrid& g, const void* partials, vo
       case ReductionKind::LogSumExp:
         if constexpr (std::is_floating_point_v<T>) out[i] = log_sum_exp(p, s);
         break;
+      case ReductionKind::SumExp:
+        if constexpr (std::is_floating_point_v<T>) out[i] = sum_exp(p, s);
+        break;
     }
   }
 }
@@ -126,7 +146,7 @@ void finish(const Reduction& r, const ReductionGrid& g, const void* partials, vo
 }  // namespace
 
 int64_t partial_count(const Reduction& r, const ReductionGrid& g) {
-  const int64_t width = r.kind == ReductionKind::LogSumExp ? 2 : 1;
+  const int64_t width = r.kind == ReductionKind::LogSumExp || r.kind == ReductionKind::SumExp ? 2 : 1;
   switch (r.axis) {
     case ReductionAxis::Row:
       return times(g.batches, g.tile_cols, g.rows, width);

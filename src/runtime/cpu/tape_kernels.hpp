@@ -17,7 +17,7 @@ using Kernel = void (*)(std::byte* dst, const std::byte* const* sources, int64_t
 // The op on operands of `dtype` (for where: of the branches; comparisons write bool). nullptr: the op has no such form.
 Kernel op_kernel(types::Op op, DType dtype);
 
-// values -> one partial (LogSumExp: a pair of max and sum); `first`: the partial holds nothing yet.
+// values -> one partial (LogSumExp, SumExp: a pair of max and sum); `first`: the partial holds nothing yet.
 using Fold = void (*)(std::byte* partial, const std::byte* values, int64_t lanes, bool first);
 Fold fold_across(package::ReduceKind kind, DType dtype);
 // One partial per lane.

@@ -193,6 +193,7 @@ Fold fold_of(package::ReduceKind kind, bool lanes) {
     case ReduceKind::Min:
       return lanes ? by_lane<T, ReduceKind::Min> : across<T, ReduceKind::Min>;
     case ReduceKind::LogSumExp:
+    case ReduceKind::SumExp:  // the same partials
       if constexpr (Real<T>) return lanes ? pair_by_lane<T> : pair_across<T>;
       break;
   }

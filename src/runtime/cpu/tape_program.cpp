@@ -206,7 +206,7 @@ class PhaseBuilder {
     for (uint32_t i = 0; i < source_.reductions.size(); ++i) {
       const package::Reduction& r = source_.reductions[i];
       if (r.phase != index_) continue;
-      const int64_t width = r.kind == package::ReduceKind::LogSumExp ? 2 : 1;
+      const int64_t width = package::values_of(r.kind);
       const bool lanes = r.axis == package::ReduceAxis::Column;
       code_.reductions.push_back({i, r.axis, width * types::byte_size(r.type),
                                   lanes ? fold_lanes(r.kind, r.type) : fold_across(r.kind, r.type), place_[r.value]});

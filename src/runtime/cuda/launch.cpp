@@ -29,8 +29,7 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
                      one.swizzle_bytes});
   for (const package::Reduction& reduction : program.reductions) {
     reductions_.push_back({static_cast<gpu::u8>(reduction.axis), reduction.phase,
-                           static_cast<int32_t>(dtype_size(reduction.type)),
-                           reduction.kind == package::ReduceKind::LogSumExp ? 2 : 1});
+                           static_cast<int32_t>(dtype_size(reduction.type)), package::values_of(reduction.kind)});
   }
   for (size_t i = 0; i < program.operands.size(); ++i) {
     const package::Operand& operand = program.operands[i];

@@ -135,6 +135,7 @@ TEST(Conformance, ReductionsOfEveryKindAndAxis) {
       for (const ReduceAxis axis : {ReduceAxis::Row, ReduceAxis::Column, ReduceAxis::All, ReduceAxis::Item})
         reductions.push_back(m.reduce(kind, axis, x));
     }
+    if (types::is_float(type)) reductions.push_back(m.reduce(ReduceKind::SumExp, ReduceAxis::Row, x));
     if (type != f32) m.store(m.accum(), f32);
     m.next_phase(Scope::Whole, false);
     for (const uint32_t k : reductions) {

@@ -42,6 +42,7 @@ package::EpilogueProgram every_reduction() {
     for (const ReduceAxis axis : {ReduceAxis::Row, ReduceAxis::Column, ReduceAxis::All, ReduceAxis::Item})
       all.push_back(m.reduce(kind, axis, m.accum()));
   }
+  all.push_back(m.reduce(ReduceKind::SumExp, ReduceAxis::Row, m.accum()));
   m.next_phase(Scope::Whole, false);
   for (const uint32_t k : all) {
     const ReduceAxis axis = m.program.reductions[k].axis;

@@ -154,7 +154,7 @@ ScalarReducer::ScalarReducer(ReduceKind kind, DType type) : kind_(kind), type_(t
 }
 
 void ScalarReducer::add(const Scalar& value) {
-  if (kind_ == ReduceKind::LogSumExp) return add_partial(value, Scalar::from_f64(1.0));
+  if (package::values_of(kind_) == 2) return add_partial(value, Scalar::from_f64(1.0));
   add_partial(value, Scalar());
 }
 
@@ -176,7 +176,8 @@ void ScalarReducer::add_partial(const Scalar& first, const Scalar& second) {
     case ReduceKind::Min:
       top_ = test::real_op<double>(Op::minimum, top_, x, 0);
       break;
-    case ReduceKind::LogSumExp: {
+    case ReduceKind::LogSumExp:
+    case ReduceKind::SumExp: {
       const double s = second.as_f64(), top = std::max(top_, x);
       sum_ = (top_ == top ? sum_ : sum_ * std::exp(top_ - top)) + (x == top ? s : s * std::exp(x - top));
       if (std::isnan(x)) sum_ = x;
@@ -189,7 +190,8 @@ void ScalarReducer::add_partial(const Scalar& first, const Scalar& second) {
 Scalar ScalarReducer::value() const {
   if (!types::is_float(type_)) return convert(Scalar::from_u64(bits_), type_);
   if (kind_ == ReduceKind::LogSumExp) return Scalar::from_f64(top_ + std::log(sum_), type_);
-  return Scalar::from_f64(kind_ == ReduceKind::Sum ? sum_ : top_, type_);
+  if (kind_ == ReduceKind::SumExp && std::isinf(top_) && sum_ != 0) return Scalar::from_f64(top_ - top_, type_);
+  return Scalar::from_f64(kind_ == ReduceKind::Sum || kind_ == ReduceKind::SumExp ? sum_ : top_, type_);
 }
 
 }  // namespace codetta::emit

@@ -21,7 +21,7 @@ class ScalarReducer {
  public:
   ScalarReducer(package::ReduceKind kind, DType type);
   void add(const types::Scalar& value);
-  // A partial of a tile; `second` is the sum of a logsumexp.
+  // A partial of a tile; `second` is the sum of a logsumexp, or of exponents.
   void add_partial(const types::Scalar& first, const types::Scalar& second);
   [[nodiscard]] types::Scalar value() const;
 

@@ -109,7 +109,7 @@ Problem::Problem(const package::EpilogueProgram& program, const ProblemSize& siz
     const int64_t parts = r.axis == ReduceAxis::Row      ? finals * tile_cols
                           : r.axis == ReduceAxis::Column ? finals * tile_rows
                                                          : size.batches * tile_rows * tile_cols;
-    const int64_t width = r.kind == ReduceKind::LogSumExp ? 2 : 1;
+    const int64_t width = package::values_of(r.kind);
     partials_.emplace_back(static_cast<size_t>(parts * width * types::byte_size(r.type)), poison);
     results_.emplace_back(static_cast<size_t>(finals * types::byte_size(r.type)), poison);
   }
@@ -190,7 +190,7 @@ void Problem::finish_reductions(uint32_t phase) {
     const package::Reduction& r = program_.reductions[k];
     if (r.phase != phase) continue;
     std::map<int64_t, ScalarReducer> totals;
-    const int64_t width = r.kind == ReduceKind::LogSumExp ? 2 : 1;
+    const int64_t width = package::values_of(r.kind);
     const auto fold = [&](int64_t slot, int64_t partial) {
       const std::byte* p = partials_[k].data() + partial * width * types::byte_size(r.type);
       totals.try_emplace(slot, r.kind, r.type)

@@ -229,6 +229,12 @@ TEST(EpilogueProgram, Defects) {
             "a phase reads what is not finished at its scope");
   EXPECT_EQ(defect([](auto& p) { p.reductions[0].phase = 7; }), "a reduction belongs to no phase");
   EXPECT_EQ(defect([](auto& p) { p.reductions[0].kind = package::ReduceKind::Max; }), "a mean that is no sum");
+  EXPECT_EQ(defect([](auto& p) {
+              p.reductions[0].kind = package::ReduceKind::SumExp;
+              p.reductions[0].axis = package::ReduceAxis::Item;
+              p.reductions[0].mean = false;
+            }),
+            "a sumexp of no rows");
 }
 
 // Two products of one A; a sum of matrices is their A, and each B is a matrix of its own or made likewise.

@@ -163,6 +163,60 @@ phase 1: row panel
 )");
 }
 
+// The outputs of a program of one product x @ w, and of nothing else that is loaded.
+std::string region_of(const std::string& body, const std::string& outputs, bool sums_exponents) {
+  const auto graph =
+      test::bind_program_text("def f(x: bf16[8, 64], w: bf16[64, 48]):\n" + body + "    return " + outputs + "\n");
+  if (!graph) return graph.error().render();
+  plan::LoweringScope scope;
+  scope.sums_exponents = sums_exponents;
+  for (const ir::GraphOutput& output : graph->outputs())
+    scope.outputs.push_back({output.node, output.name, output.dtype});
+  const auto result = plan::lower_region(*graph, test::product(*graph), scope);
+  if (!result) return result.error().render();
+  const auto defect = package::find_defect(result->program);
+  return defect ? *defect : result->program.to_string();
+}
+
+TEST(Lowering, SumsOfExponents) {
+  const std::string body =
+      "    h = cast(x @ w, bf16)\n    s = h * 0.5\n    m = max(s, dim=-1)\n    d = sum(exp(s - m), dim=-1)\n";
+  EXPECT_EQ(region_of(body, "h, m, d", true), R"(accumulator f32
+argument h: bf16[8, 48] output
+argument m: f32[8, 1] output
+argument d: f32[8, 1] output
+phase 0: tile
+  v0:f32 = accumulator
+  v1:f32 = cast v0 rounded to bf16
+  v2:f32 = 0.5
+  v3:f32 = mul v1 v2
+  store h[full, unit] = v0
+  reduce row max v3 -> r0
+  reduce row sumexp v3 -> r1
+phase 1: row panel, no accumulator
+  v0:f32 = r0
+  v1:f32 = r1
+  store m[column] = v0
+  store d[column] = v1
+)");
+  // Only where it is asked for, and of nothing that is not exactly this.
+  EXPECT_EQ(region_of(body, "h, m, d", false).find("sumexp"), std::string::npos);
+  for (const char* other : {
+           "    m = max(s, dim=-1)\n    d = sum(exp(h - m), dim=-1)\n",
+           "    m = min(s, dim=-1)\n    d = sum(exp(s - m), dim=-1)\n",
+           "    m = max(s, dim=-1)\n    d = sum(exp(m - s), dim=-1)\n",
+           "    m = max(s, dim=-1)\n    d = mean(exp(s - m), dim=-1)\n",
+           "    m = max(s, dim=-2)\n    d = sum(exp(s - m), dim=-1)\n",
+           "    m = max(s, dim=-2)\n    d = sum(exp(s - m), dim=-2)\n",
+           "    m = max(s, dim=(-2, -1))\n    d = sum(exp(s - m), dim=(-2, -1))\n",
+       }) {
+    const std::string text =
+        region_of(std::string("    h = cast(x @ w, bf16)\n    s = h * 0.5\n") + other, "h, d", true);
+    EXPECT_NE(text.find("reduce "), std::string::npos) << text;
+    EXPECT_EQ(text.find("sumexp"), std::string::npos) << text;
+  }
+}
+
 TEST(Lowering, Statistics) {
   EXPECT_EQ(lowered("statistics",
                     {tensor("total", DType::f32, {1, 1}), tensor("smallest", DType::f32, {64}),

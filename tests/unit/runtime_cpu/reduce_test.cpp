@@ -72,6 +72,19 @@ TEST(Reduce, LogSumExp) {
   EXPECT_TRUE(std::isnan(finish<float>(r, g, {NAN, 1, 5, 1})[0]));
 }
 
+// What sum(exp(x - max(x))) is: of an infinite largest value NaN.
+TEST(Reduce, SumExp) {
+  const ReductionGrid g{1, 1, 4, 1, 2};
+  Reduction r;
+  r.kind = ReductionKind::SumExp;
+  EXPECT_FLOAT_EQ(finish<float>(r, g, {1000, 1.5f, 999, 2})[0], static_cast<float>(1.5 + 2 * std::exp(-1.0)));
+  EXPECT_EQ(finish<float>(r, g, {-inf, 2, 5, 1})[0], 1.0f);
+  EXPECT_TRUE(std::isnan(finish<float>(r, g, {-inf, 2, -inf, 2})[0]));
+  EXPECT_TRUE(std::isnan(finish<float>(r, g, {inf, 1, 5, 1})[0]));
+  EXPECT_TRUE(std::isnan(finish<float>(r, g, {NAN, 1, 5, 1})[0]));
+  EXPECT_EQ(partial_count(r, g), 4);
+}
+
 TEST(Reduce, NoTilesGiveTheIdentity) {
   const ReductionGrid g{1, 2, 0, 1, 0};
   Reduction r;
@@ -82,6 +95,8 @@ TEST(Reduce, NoTilesGiveTheIdentity) {
   EXPECT_EQ(finish<float>(r, g, {}), (std::vector<float>{inf, inf}));
   r.kind = ReductionKind::LogSumExp;
   EXPECT_EQ(finish<float>(r, g, {}), (std::vector<float>{-inf, -inf}));
+  r.kind = ReductionKind::SumExp;
+  EXPECT_EQ(finish<float>(r, g, {}), (std::vector<float>{0, 0}));
   r.kind = ReductionKind::Sum;
   r.mean = true;
   EXPECT_TRUE(std::isnan(finish<float>(r, g, {})[0]));
