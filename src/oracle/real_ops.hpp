@@ -229,6 +229,11 @@ Real<T> mod(const Real<T>& a, const Real<T>& b, const RealContext& c) {
   return rounded(lo, hi, flags, c);
 }
 
+// Of an even y the sign of x doesn't matter; glibc's powl takes that of infinity for one at y = -2^63.
+template <class T>
+T power(T x, T y) {
+  return std::pow(std::fmod(y, T(2)) == 0 ? std::abs(x) : x, y);
+}
 template <class T>
 Real<T> pow(const Real<T>& x, const Real<T>& y, const RealContext& c) {
   const unsigned flags = x.flags | y.flags;
@@ -244,12 +249,12 @@ Real<T> pow(const Real<T>& x, const Real<T>& y, const RealContext& c) {
   }
   const bool point = x.lo == x.hi && y.lo == y.hi;
   if (point && open_sign(x)) {
-    const T below = std::pow(-T(0), y.lo), above = std::pow(T(0), y.lo);
+    const T below = power(-T(0), y.lo), above = power(T(0), y.lo);
     if (below != above) return Real<T>::anything(flags);  // poles
     if (above == 0) return {below, above, static_cast<uint8_t>(flags)};
   }
   if (point) {
-    const T p = std::pow(x.lo, y.lo);
+    const T p = power(x.lo, y.lo);
     const bool limit = std::isinf(x.lo) || std::isinf(y.lo) || p == 0 || x.lo == 1 || y.lo == 0;
     return inexact(p, p, limit, limit, p != p ? 0u : flags, c);
   }
@@ -262,7 +267,7 @@ Real<T> pow(const Real<T>& x, const Real<T>& y, const RealContext& c) {
   T lo = std::numeric_limits<T>::infinity(), hi = -lo;
   for (const T a : {x.lo, x.hi}) {
     for (const T b : {y.lo, y.hi}) {
-      const T p = std::pow(a, b);
+      const T p = power(a, b);
       if (p != p) return Real<T>::anything(flags);
       lo = std::min(lo, p);
       hi = std::max(hi, p);

@@ -48,6 +48,20 @@ TEST(Elementwise, ArithmeticIsOneRounding) {
   }
 }
 
+// Where the exponent is as large as 2^63 glibc's powl takes an even one for an odd one, or for none.
+TEST(Elementwise, LargeExponentsAreEven) {
+  for (const double y : {0x1p63, -0x1p63, 0x1p64, -0x1p64, 0x1p53, -0x1p53}) {
+    for (const double x : {-inf, -2.0, -0.5, -0.0}) {
+      Data base(DType::f64, {1}, {x}), exponent(DType::f64, {1}, {y});
+      const ExpectedElement e = apply(Op::pow, {&base, &exponent}, DType::f64)[0];
+      const double right = std::pow(std::abs(x), y);  // 0 or infinity
+      EXPECT_EQ(e.low, right) << x << " ** " << y;
+      EXPECT_EQ(e.high, right) << x << " ** " << y;
+      EXPECT_FALSE(e.may_be_nan) << x << " ** " << y;
+    }
+  }
+}
+
 // The interval holds the true value rounded, and is no wider than the stated accuracy allows.
 TEST(Elementwise, FunctionsHoldTheTruthTightly) {
   struct Row {
