@@ -24,7 +24,14 @@ class Evaluator {
 
  private:
   void evaluate(ir::NodeId id);
-  void load_input(ir::NodeId id, Block<T>& out);
+  // A tensor as nodes see it that read it permuted or sliced.
+  struct Strided {
+    const unsigned char* data = nullptr;
+    DType dtype = DType::f32;
+    Sizes strides;
+  };
+  [[nodiscard]] Strided strided(ir::NodeId id) const;
+  void load(ir::NodeId id, Block<T>& out);  // an input, or what permutes and slices it
   void load_literal(ir::NodeId id, Block<T>& out);
   void count_index(ir::NodeId id, Block<T>& out);
   void elementwise_real(ir::NodeId id, Block<T>& out);  // evaluator_elementwise.hpp
@@ -45,13 +52,13 @@ class Evaluator {
   std::vector<int64_t> index_range(ir::NodeId id, size_t position, int64_t size);
   void set_results(ir::NodeId id, Result<std::vector<Block<T>>> results, Block<T>& out);
   void matmul(ir::NodeId id, Block<T>& out);  // evaluator_matmul.hpp
-  // Lines from..to of `dim` of an operand that is read in parts.
-  Block<T> part_of(ir::NodeId id, size_t dim, int64_t from, int64_t to);
-  void product(const Block<T>& a, const Block<T>& b, Block<T>& out) {
-    return out.real() ? matmul_real(a, b, out) : matmul_int(a, b, out);
-  }
-  void matmul_real(const Block<T>& a, const Block<T>& b, Block<T>& out);
-  void matmul_int(const Block<T>& a, const Block<T>& b, Block<T>& out);
+  void matmul_real(ir::NodeId a, ir::NodeId b, int64_t step, Block<T>& out);
+  void matmul_int(ir::NodeId a, ir::NodeId b, int64_t step, Block<T>& out);
+  // visit(slice of A, slice of B), `step` steps along K at a time; at least once.
+  template <class Visit>
+  void for_each_slice(ir::NodeId a, ir::NodeId b, int64_t step, Visit&& visit);
+  // Indices from..to of `dim` of a value that is read in parts.
+  void load_part(ir::NodeId id, size_t dim, int64_t from, int64_t to, Block<T>& part);
 
   // The operand's values in `dtype`: the block itself where nothing changes, else a converted copy in `room`.
   const Block<T>& as(ir::NodeId operand, DType dtype, Block<T>& room) const;

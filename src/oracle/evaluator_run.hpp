@@ -11,12 +11,34 @@
 namespace codetta::oracle {
 
 template <class T>
-void Evaluator<T>::load_input(ir::NodeId id, Block<T>& out) {
+typename Evaluator<T>::Strided Evaluator<T>::strided(ir::NodeId id) const {
+  if (graph_.node(id).op == Op::input) {
+    const auto& view = std::get<TensorView>(problem_.inputs[graph_.attr_as<ir::InputAttr>(id).parameter]);
+    Strided tensor{static_cast<const unsigned char*>(view.data()), view.dtype(), {}};
+    for (int d = 0; d < view.rank(); ++d) tensor.strides.push_back(view.stride(d));
+    return tensor;
+  }
+  Strided tensor = strided(graph_.operands(id)[0]);
+  if (graph_.node(id).op == Op::permute) {
+    Sizes strides;
+    for (const int32_t d : graph_.attr_as<ir::PermuteAttr>(id).order)
+      strides.push_back(tensor.strides[static_cast<size_t>(d)]);
+    tensor.strides = strides;
+    return tensor;
+  }
+  const auto& slice = graph_.attr_as<ir::SliceAttr>(id);
+  int64_t& stride = tensor.strides[static_cast<size_t>(slice.dim)];
+  tensor.data += slice.start.evaluate(problem_.symbols.values).value_or(0) * stride * types::byte_size(tensor.dtype);
+  stride *= slice.step;
+  return tensor;
+}
+
+template <class T>
+void Evaluator<T>::load(ir::NodeId id, Block<T>& out) {
   if (!given_.empty()) {
     out = given_[graph_.attr_as<ir::InputAttr>(id).parameter];
     return;
   }
-  const OracleInput& input = problem_.inputs[graph_.attr_as<ir::InputAttr>(id).parameter];
   const auto take = [&](size_t i, const void* p, DType from) {
     if (from != out.dtype) {
       const types::Scalar s = types::convert(types::Scalar::load(p, from), out.dtype);
@@ -32,23 +54,25 @@ void Evaluator<T>::load_input(ir::NodeId id, Block<T>& out) {
           Int::point(types::is_bool(from) ? int64_t{types::load_i64(p, from) != 0} : types::load_i64(p, from));
     }
   };
-  if (const auto* scalar = std::get_if<types::Scalar>(&input)) {
-    unsigned char bytes[8] = {};
-    scalar->store(bytes);
-    return take(0, bytes, scalar->dtype());
+  if (graph_.node(id).op == Op::input) {
+    const OracleInput& input = problem_.inputs[graph_.attr_as<ir::InputAttr>(id).parameter];
+    if (const auto* scalar = std::get_if<types::Scalar>(&input)) {
+      unsigned char bytes[8] = {};
+      scalar->store(bytes);
+      return take(0, bytes, scalar->dtype());
+    }
   }
-  const TensorView& view = *std::get_if<TensorView>(&input);
-  const auto* data = static_cast<const unsigned char*>(view.data());
-  const int64_t element = types::byte_size(view.dtype());
+  const Strided tensor = strided(id);
+  const int64_t element = types::byte_size(tensor.dtype);
   const Axes& axes = out.axes;
   for_each_row(axes.locals(), [&](int64_t position, const Sizes& at) {
     int64_t base = 0;
-    for (size_t d = 0; d + 1 < axes.rank(); ++d) base += axes.global(d, at[d]) * view.stride(static_cast<int>(d));
+    for (size_t d = 0; d + 1 < axes.rank(); ++d) base += axes.global(d, at[d]) * tensor.strides[d];
     const size_t last = axes.rank() - 1;
     const int64_t inner = axes.rank() == 0 ? 1 : axes.local(last);
     for (int64_t j = 0; j < inner; ++j) {
-      const int64_t offset = axes.rank() == 0 ? 0 : base + axes.global(last, j) * view.stride(static_cast<int>(last));
-      take(static_cast<size_t>(position + j), data + offset * element, view.dtype());
+      const int64_t offset = axes.rank() == 0 ? 0 : base + axes.global(last, j) * tensor.strides[last];
+      take(static_cast<size_t>(position + j), tensor.data + offset * element, tensor.dtype);
     }
   });
 }
@@ -97,7 +121,7 @@ void Evaluator<T>::evaluate(ir::NodeId id) {
   if (count == 0) return;
   switch (info.rule) {
     case types::OpRule::special:
-      return info.op == Op::input ? load_input(id, out) : load_literal(id, out);
+      return info.op == Op::input ? load(id, out) : load_literal(id, out);
     case types::OpRule::index:
       return count_index(id, out);
     case types::OpRule::arith:
@@ -114,7 +138,7 @@ void Evaluator<T>::evaluate(ir::NodeId id) {
     case types::OpRule::reduce:
       return reduce(id, out);
     case types::OpRule::layout:
-      return layout(id, out);
+      return in_parts_[graph_.operands(id)[0].index()] ? load(id, out) : layout(id, out);
     case types::OpRule::matmul:
       return matmul(id, out);
     case types::OpRule::indexed:

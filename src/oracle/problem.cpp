@@ -240,13 +240,16 @@ Axes axes_of(const Problem& problem, NodeId node, const Picks& picks) {
 }
 
 std::vector<bool> read_in_parts(const Problem& problem, std::span<const NodeId> roots, const Picks& picks) {
-  const std::vector<NodeId> order = ir::topological_order(*problem.graph, roots);
-  std::vector<bool> parts(problem.graph->size(), false);
+  const ir::Graph& graph = *problem.graph;
+  std::vector<bool> parts(graph.size(), false), strided(graph.size(), false);
   if (problem.inputs.empty()) return parts;  // a graph inside of another gets blocks
-  for (const NodeId id : order) {
-    parts[id.index()] = problem.graph->node(id).op == Op::input && axes_of(problem, id, picks).count() > part_elements;
-    if (problem.graph->node(id).op == Op::matmul) continue;
-    for (const NodeId operand : problem.graph->operands(id)) parts[operand.index()] = false;
+  for (const NodeId id : ir::topological_order(graph, roots)) {
+    const Op op = graph.node(id).op;
+    const bool moves = op == Op::permute || op == Op::slice;
+    strided[id.index()] = op == Op::input || (moves && strided[graph.operands(id)[0].index()]);
+    parts[id.index()] = strided[id.index()] && axes_of(problem, id, picks).count() > part_elements;
+    if (op == Op::matmul || moves) continue;
+    for (const NodeId operand : graph.operands(id)) parts[operand.index()] = false;
   }
   for (const NodeId root : roots) parts[root.index()] = false;
   return parts;
@@ -254,12 +257,16 @@ std::vector<bool> read_in_parts(const Problem& problem, std::span<const NodeId> 
 
 double work_of(const Problem& problem, std::span<const NodeId> roots, const Picks& picks) {
   double work = 0;
+  const std::vector<bool> parts = read_in_parts(problem, roots, picks);
+  const auto elements = [&](NodeId id) { return static_cast<double>(axes_of(problem, id, picks).count()); };
   for (const NodeId id : ir::topological_order(*problem.graph, roots)) {
-    const auto elements = static_cast<double>(axes_of(problem, id, picks).count());
-    work += 64 * elements;
+    if (!parts[id.index()]) work += 64 * elements(id);
     if (problem.graph->node(id).op != Op::matmul) continue;
+    for (const NodeId operand : problem.graph->operands(id)) {
+      if (parts[operand.index()]) work += 64 * elements(operand);
+    }
     const Sizes& a = problem.size(problem.graph->operands(id)[0]);
-    if (!a.empty()) work += elements * static_cast<double>(a.back());
+    if (!a.empty()) work += elements(id) * static_cast<double>(a.back());
   }
   return work;
 }

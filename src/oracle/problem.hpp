@@ -38,11 +38,13 @@ std::vector<bool> mixed_classes(const Problem& problem, ir::NodeId root);
 
 using Picks = std::map<AxisClass, IndexList>;
 Axes axes_of(const Problem& problem, ir::NodeId node, const Picks& picks);
-// Multiply-adds, plus 64 for an element of a value, of evaluating `roots` under `picks`.
+// Multiply-adds, plus 64 for an element of a value, of evaluating `roots` under `picks`. What is read in parts counts
+// for each product that reads it.
 double work_of(const Problem& problem, std::span<const ir::NodeId> roots, const Picks& picks);
 
-// By node: tensors of more than this many elements that only products read. These load them by parts, so that they are
-// never held whole (about 64 bytes an element).
+// By node: tensors of more than this many elements, also permuted and sliced, that only products read. These load them
+// a slice of K at a time, so that of an operand no more is held (40 bytes an element) than this, or than the result
+// has.
 inline constexpr int64_t part_elements = int64_t{1} << 22;
 std::vector<bool> read_in_parts(const Problem& problem, std::span<const ir::NodeId> roots, const Picks& picks);
 
