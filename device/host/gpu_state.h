@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an emitted library for a GPU keeps while it is loaded: driver, one state a context with its modules and
-// constants, workspaces at rest. All of it goes when the library is unloaded.
+// constants, workspaces at rest. All of it goes when the library is unloaded. Where the process ends instead, the
+// driver is not called, and an allocator of the caller's neither: what they need may have been torn down before, and
+// the process's end gives all of it back.
 #pragma once
 
 #include <stdlib.h>
@@ -93,9 +95,17 @@ struct GpuLibrary {
   GpuAllocator allocator;
   GpuDevice* devices = nullptr;
   ContextHandle primary = nullptr;  // of device 0, where the caller has none
-  ~GpuLibrary();
 };
 inline GpuLibrary gpu_library;
+
+// Set at the end of the process. No member of what is destroyed: a compiler leaves out what is stored into an object
+// whose life ends.
+inline int process_ends = 0;
+// A static of a function that is called while the process runs: exit() destroys it before it calls the libraries' own
+// functions for their end. dlclose calls these first, so that release_all() finds nothing set.
+struct NoticeOfEnd {
+  ~NoticeOfEnd() { process_ends = 1; }
+};
 
 #define CODETTA_GPU(what, call)                                                                                        \
   do {                                                                                                                 \
@@ -507,11 +517,15 @@ inline Status set_allocator(void* (*allocate)(void*, size_t, size_t), void (*rel
   return ok;
 }
 
-inline GpuLibrary::~GpuLibrary() {
-  if (ready != 0) drop_blocks();
-  while (devices != nullptr) {
-    GpuDevice* device = devices;
-    devices = device->next;
+// When the library is unloaded.
+[[gnu::destructor]] inline void release_all() {
+  if (process_ends != 0) return;
+  GpuLibrary& all = gpu_library;
+  const GpuCalls& calls = all.calls;
+  if (all.ready != 0) drop_blocks();
+  while (all.devices != nullptr) {
+    GpuDevice* device = all.devices;
+    all.devices = device->next;
     if (calls.context_push(device->context) == DriverStatus::Success) {
       for (i32 k = 0; k < gpu_facts.kernel_count; ++k) {
         if (device->loaded[k].module != nullptr) (void)calls.module_unload(device->loaded[k].module);
@@ -529,7 +543,8 @@ inline GpuLibrary::~GpuLibrary() {
     free(device);
   }
   DeviceId id = 0;
-  if (primary != nullptr && calls.device_get(&id, 0) == DriverStatus::Success) (void)calls.primary_release(id);
+  if (all.primary != nullptr && calls.device_get(&id, 0) == DriverStatus::Success) (void)calls.primary_release(id);
+  all.primary = nullptr;
 }
 
 // ---- starting ----
@@ -541,6 +556,7 @@ inline Status start_library(Status (*load)(const char* path), const char* path) 
   if (is_ready()) return ok;
   CODETTA_OK(gpu_facts.load_driver(gpu_library.calls));
   CODETTA_OK(load(path));
+  static const NoticeOfEnd notice;
   __atomic_store_n(&gpu_library.ready, 1, __ATOMIC_RELEASE);
   return ok;
 }

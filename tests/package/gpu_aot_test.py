@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`codetta build` and `codetta emit` for GPUs with real kernels, where their compiler is there: what is exported and
 needed, the header in C11 and C++, a C program that links it, the same bytes again, what a machine without a driver is
-told; and the texts of programs. Usage: gpu_aot_test.py <codetta> <cc> <c++> <source folder> <work folder> cuda|hip <nvrtc folder> <pretended driver>"""
+told; and the texts of programs. Usage: gpu_aot_test.py <codetta> <cc> <c++> <source folder> <work folder> cuda|hip <nvrtc folder> <pretended driver> <pretended HIP runtime>"""
 
 import ctypes
 import json
@@ -14,7 +14,7 @@ import unittest
 
 CODETTA, CC, CXX = sys.argv[1:4]
 SOURCE, WORK = (pathlib.Path(a) for a in sys.argv[4:6])
-HIP, NVRTC, PRETENDED = sys.argv[6] == "hip", *(pathlib.Path(a) for a in sys.argv[7:9])
+HIP, NVRTC, *PRETENDED = sys.argv[6] == "hip", *(pathlib.Path(a) for a in sys.argv[7:10])
 TARGET, OTHER, LOADED = ("hip:gfx942", "hip:gfx1100", "libamdhip64.so") if HIP else ("cuda:sm_90a", "cuda:sm_80", "libcuda.so.1")
 WITHOUT = ("-6 E0654: no HIP runtime was found: looked for libamdhip64.so.7" if HIP else
            "-6 E0640: no NVIDIA driver was found: looked for libcuda.so.1")
@@ -31,6 +31,19 @@ int main(void) {
   printf("%d %s\\n", status, mlp_get_last_error());
   const int ran = mlp_mlp(NULL, NULL, NULL, NULL, 0, NULL); /* without tensors */
   return status == 0 ? ran == 0 : ran != status;
+}
+"""
+# The same library by name; with a further argument it is unloaded.
+LOADS = """#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+  void* library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+  int (*init)(void) = NULL;
+  if (library != NULL) *(void**)&init = dlsym(library, "mlp_init");
+  if (init == NULL) return 2;
+  printf("%d\\n", init());
+  if (argc > 2 && dlclose(library) != 0) return 3;
+  return argc > 2 && dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL ? 4 : 0;
 }
 """
 
@@ -90,8 +103,9 @@ class GpuLibraries(unittest.TestCase):
         WORK.mkdir(parents=True, exist_ok=True)
         (WORK / "mlp.py").write_text(PROGRAM)
         (WORK / "pretended").mkdir(exist_ok=True)
-        (WORK / "pretended/libcuda.so.1").unlink(missing_ok=True)
-        (WORK / "pretended/libcuda.so.1").symlink_to(PRETENDED)
+        for name, driver in zip(("libcuda.so.1", "libamdhip64.so.6"), PRETENDED):
+            (WORK / "pretended" / name).unlink(missing_ok=True)
+            (WORK / "pretended" / name).symlink_to(driver)
         cls.path = WORK / "libmlp.so"
         cls.built = codetta("build", WORK / "mlp.py", "-o", cls.path, "--target", TARGET, "--hint", "m=4096")
 
@@ -150,7 +164,7 @@ for k, shift, of_w in ((512, 0, 0), (520, 0, 0), (33, 0, 0), (1, 0, 0), (512, 0,
 """
             done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, env=pretended)
             calls = [json.loads(line) for line in done.stdout.splitlines()]
-            self.assertEqual(len(calls), 8, done.stdout + done.stderr)
+            self.assertEqual((len(calls), done.returncode), (8, 0), done.stdout + done.stderr)
             for (status, error, bytes_needed, made, reads_x), less in zip(calls, (0, 0, 1, 1, 0, 1, 2, 2)):  # a copy of A, where it lies askew
                 self.assertEqual(status, 0, error)
                 self.assertGreaterEqual(bytes_needed, 0)
@@ -186,7 +200,7 @@ for n in (64, 33):
         self.assertEqual([len(p["by_size"]["less_aligned"]) for p in programs], [2, 2])
         done = subprocess.run([sys.executable, "-c", script, WORK / "libhalf.so"], capture_output=True, text=True, env=pretended)
         calls = [json.loads(line) for line in done.stdout.splitlines()]
-        self.assertEqual(len(calls), 4, done.stdout + done.stderr)
+        self.assertEqual((len(calls), done.returncode), (4, 0), done.stdout + done.stderr)
         for call, (program, plan) in enumerate(((0, 0), (1, 0), (0, 1), (1, 1))):
             kernels = {k["name"]: k for k in programs[program]["by_size"]["plans"][plan]["kernels"]}
             wanted = [entry for step in programs[program]["by_size"]["plans"][plan]["steps"] if step["step"] == "launch_kernel"
@@ -211,6 +225,18 @@ for n in (64, 33):
         if not has_driver():
             self.assertIn(WITHOUT, said)
         run(CXX, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", WORK / "mlp.h")
+
+    def test_ends_of_processes(self):
+        """A driver that the library loaded is torn down before it: a process ends without calling it. Unloading gives all back before."""
+        (WORK / "ends.c").write_text(MAIN)
+        (WORK / "loads.c").write_text(LOADS)
+        run(CC, "-std=c11", WORK / "ends.c", "-I", WORK, "-o", WORK / "ends", "-L", WORK, "-lmlp", f"-Wl,-rpath,{WORK}")
+        run(CC, "-std=c11", WORK / "loads.c", "-o", WORK / "loads", "-ldl")
+        pretended = {**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")}
+        for command in ([WORK / "ends"], [WORK / "loads", self.path], [WORK / "loads", self.path, "unload"]):
+            done = subprocess.run(command, capture_output=True, text=True, env=pretended)
+            self.assertEqual(done.returncode, 0, f"{command}: {done.stdout}{done.stderr}")
+            self.assertTrue(done.stdout.startswith("0"), done.stdout + done.stderr)
 
     def test_same_bytes_again(self):
         again = WORK / "again"
@@ -262,7 +288,7 @@ for n in (64, 33):
         if not HIP:
             said = subprocess.run([sys.executable, "-c", program, WORK / "libsums.so"], capture_output=True, text=True,
                                   env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
-            self.assertTrue(said.stdout.startswith("0 "), said.stdout + said.stderr)
+            self.assertTrue(said.stdout.startswith("0 ") and said.returncode == 0, said.stdout + said.stderr)
         for old, new, wanted in (("x[r * stride + c]", "nothing", rf"broken\.{ending}:\d+"),
                                  ("running_sums(const float* x", "running_sums(float* x", r"void running_sums\(const float\*, float, float\*, "
                                   r"int32_t, int32_t, int64_t\)"),
@@ -293,7 +319,7 @@ def main():
     if any(code in tried.stderr for code in ("E0530", "E0501", "E0536", "E0537")):
         print("SKIPPED: there is no compiler for", TARGET)
         return
-    unittest.main(argv=sys.argv[:1] + sys.argv[9:], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[10:], verbosity=2)
 
 
 if __name__ == "__main__":

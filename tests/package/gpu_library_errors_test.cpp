@@ -278,6 +278,7 @@ TEST(GpuLibraryMemory, ConstantsOfAWeightsFile) {
   }
   EXPECT_EQ(gpu.fake.count("cuMemcpyHtoDAsync_v2"), 1U) << "the weights go to the device once";
   library.unload();
+  EXPECT_EQ(gpu.fake.count("cuMemFree_v2"), 1U) << "of the weights";
   ASSERT_EQ(library.load(), "");
   write("third.safetensors", "4", {1, 2, 3, 4});
   ASSERT_EQ(library.symbol<int (*)(const char*)>("_load_weights")((library.folder() + "/third.safetensors").c_str()),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pretended libcuda.so.1: device memory is host memory, launches are written down, any call can be told to fail.
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,6 +16,11 @@ using codetta::test::FakeLaunch;
 namespace {
 
 FakeDriver state;
+// As drivers are at the end of a process: whoever calls one then is told.
+bool torn_down = false;
+struct TearDown {
+  ~TearDown() { torn_down = true; }
+} tear_down;
 
 // One object per device context, stream, event, module and function; only their addresses matter.
 struct Context {
@@ -40,6 +46,10 @@ size_t step_parameter_bytes(const std::string& function) {
 }
 
 Status enter(const char* symbol) {
+  if (torn_down) {
+    std::fprintf(stderr, "%s is called after the driver was torn down\n", symbol);
+    std::abort();
+  }
   state.calls.emplace_back(symbol);
   const auto wanted = state.fail.find(symbol);
   if (wanted == state.fail.end()) return Status::Success;

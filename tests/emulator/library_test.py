@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A library that is built for AMD's GPUs computes over the emulator in the place of AMD's runtime what the program says, called by a C program that links it and one that
+unloads it: both end well. Arguments: the codetta command, a C compiler, the emulated runtime."""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from watch_test import FAILURES, Machine
+
+PROGRAM = 'def mlp(x: f32["m", 8], w: f32[8, 16], v: f32[16, 4]):\n    y = relu(x @ w) @ v\n    return y\n'
+# x is the row + 1, w is 1 or -1, v is the column + 1: y = (row + 1) * 8 * 8 * (column + 1). The emulated device's memory is the host's.
+MAIN = """#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "mlp.h"
+static int (*allocate)(void** memory, size_t bytes);
+static float* filled(int rows, int columns, int which) {
+  void* memory = NULL;
+  if (allocate(&memory, sizeof(float) * (size_t)(rows * columns)) != 0) return NULL;
+  for (int i = 0; i < rows * columns; ++i) {
+    const int row = i / columns, column = i % columns;
+    ((float*)memory)[i] = (float)(which == 0 ? row + 1 : which == 1 ? (column % 2 ? -1 : 1) : which == 2 ? column + 1 : 0);
+  }
+  return memory;
+}
+int main(int argc, char** argv) {
+  int (*init)(void) = NULL;
+  int (*call)(const float*, const float*, const float*, float*, int64_t, void*) = NULL;
+#ifdef LINKED
+  void* library = NULL;
+  init = mlp_init;
+  call = mlp_mlp;
+#else
+  void* library = dlopen(argv[1], RTLD_NOW);
+  if (library == NULL) return 2;
+  *(void**)&init = dlsym(library, "mlp_init");
+  *(void**)&call = dlsym(library, "mlp_mlp");
+#endif
+  /* The runtime is loaded by the library, so that it is torn down before it. */
+  if (dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_NOLOAD) != NULL || init() != 0) return 3;
+  void* runtime = dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_NOLOAD);
+  if (runtime == NULL) return 4;
+  *(void**)&allocate = dlsym(runtime, "hipMalloc");
+  for (int m = 1; m < 8; m += 3) {
+    float *x = filled(m, 8, 0), *w = filled(8, 16, 1), *v = filled(16, 4, 2), *y = filled(m, 4, 3);
+    if (call(x, w, v, y, m, NULL) != 0) return 5;
+    for (int i = 0; i < 4 * m; ++i) {
+      const int wanted = (i / 4 + 1) * 64 * (i % 4 + 1);
+      if (y[i] != (float)wanted) return printf("y[%d] of %d rows is %g, not %d\\n", i, m, y[i], wanted), 6;
+    }
+  }
+  if (argc > 2 && (dlclose(library) != 0 || dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL)) return 7;
+  puts("all is right");
+  return 0;
+}
+"""
+
+
+def main():
+    if shutil.which("g++") is None:
+        print("skipped: the emulator needs a g++")
+        return 77
+    with tempfile.TemporaryDirectory() as path:
+        folder = pathlib.Path(path)
+        machine = Machine(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[3]).resolve(), folder)
+        (folder / "mlp.py").write_text(PROGRAM)
+        machine.run("build", "mlp.py", "-o", "libmlp.so", "--target", "hip:gfx942")
+        (folder / "main.c").write_text(MAIN)
+        for name, options in (("linked", ["-DLINKED", "-L.", "-lmlp"]), ("loads", [])):
+            built = subprocess.run([sys.argv[2], "-std=c11", "main.c", "-o", name, *options, "-ldl", "-Wl,-rpath,$ORIGIN"], cwd=folder, capture_output=True, text=True)
+            if built.returncode:
+                FAILURES.append(built.stderr)
+        for command in (["./linked"], ["./loads", "./libmlp.so"], ["./loads", "./libmlp.so", "unload"]):
+            done = subprocess.run(command, cwd=folder, env=machine.environment, capture_output=True, text=True, timeout=300)
+            if done.returncode or done.stdout != "all is right\n":
+                FAILURES.append(f"{command}: status {done.returncode}: {done.stdout}{done.stderr}")
+    print("\n".join(FAILURES))
+    return 1 if FAILURES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
