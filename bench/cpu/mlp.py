@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A three-layer MLP, 784-4096-4096-10 with ReLU, in f32 on one core: a library of ours against PyTorch (eager, torch.compile, and its
 oneDNN graph fuser), in turn, on the same tensors.
-Usage: mlp.py CODETTA [--batches 1,16,...] [--seconds S] [--threads N] [--out FILE.md]     needs PyTorch
+Usage: mlp.py CODETTA [--batches 1,16,...] [--seconds S] [--threads N] [--tune SECONDS] [--out FILE.md]     needs PyTorch
 
-The library is built for the hinted sizes (one function, a table of kernels by size); the weights are its constants, as they are for PyTorch
-(frozen). Each round runs all contenders in a new order. Times are processor times of the process where there is one thread, since
+The library is built for these sizes as hints (one function, a table of kernels by size), with --tune by measurement, as torch.compile is; the
+weights are its constants, as they are for PyTorch (frozen). Each round runs all contenders in a new order. Times are processor times of the process where there is one thread, since
 other work on the machine then counts least, and wall times otherwise; a ratio is the median over rounds of the fastest peer's time (by its
 median) over ours, brackets hold its 95 % interval. Every output is checked against float64 before the measurement and after it."""
 import argparse
@@ -22,7 +22,6 @@ import time
 
 SIZES = (784, 4096, 4096, 10)
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
-HINTS = "batch=1,4,16,64,256,1024,4096"
 LEAST_ROUNDS, MOST_ROUNDS = 11, 61
 TOLERANCE = 1e-4  # of the largest output
 PROGRAM = """def mlp(x: f32["batch", 784], w1: f32[784, 4096], b1: f32[4096], w2: f32[4096, 4096], b2: f32[4096], w3: f32[4096, 10], b3: f32[10]):
@@ -50,11 +49,11 @@ def write_safetensors(path, tensors):
             file.write(ctypes.string_at(tensor.data_ptr(), tensor.numel() * 4))
 
 
-def build(codetta, folder, tensors, threads):
+def build(codetta, folder, tensors, options):
     write_safetensors(folder / "mlp.safetensors", tensors)
     (folder / "mlp.py").write_text(PROGRAM)
-    subprocess.run([codetta, "build", folder / "mlp.py", "-o", folder / "libmlp.so", "--weights", folder / "mlp.safetensors", "--hint", HINTS,
-                    "--threads", str(threads)], check=True)
+    subprocess.run([codetta, "build", folder / "mlp.py", "-o", folder / "libmlp.so", "--weights", folder / "mlp.safetensors", "--hint", f"batch={options.batches}",
+                    "--threads", str(options.threads), *(["--tune", "--budget", str(options.tune)] if options.tune else [])], check=True)
     return ctypes.CDLL(str(folder / "libmlp.so"))
 
 
@@ -154,6 +153,7 @@ def main():
     parser.add_argument("--batches", default=",".join(map(str, BATCHES)))
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--tune", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
@@ -175,7 +175,7 @@ def main():
         return x
     lines = ["| batch | ours, us | eager | torch.compile | oneDNN graph | best peer | best peer / ours | target | error |", "|" + "---|" * 9]
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
-        library = build(options.codetta.resolve(), pathlib.Path(folder), tensors, options.threads)
+        library = build(options.codetta.resolve(), pathlib.Path(folder), tensors, options)
         if library.mlp_set_thread_pool(options.threads, None, None) != 0:
             raise SystemExit("the library takes no thread pool")
         print("\n".join(lines))
