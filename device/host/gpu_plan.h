@@ -226,6 +226,8 @@ inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64
   p.k_slice = larger(ceil_div(ceil_div(k, kernel.k_split), kernel.tile_k), 1) * kernel.tile_k;
   p.k_split = larger(ceil_div(k, p.k_slice), 1);
   p.group = static_cast<u64>(larger(kernel.group, 1));
+  // Kernels that count in 64 bits number the tiles of a group in 32.
+  if (kernel.map_count == 0) p.group = static_cast<u64>(smaller(larger(kernel.group, 1), larger(p.tiles_m, 1)));
   plan.empty = batch == 0 || p.rows == 0 || p.cols == 0;
   const i64 cluster = static_cast<i64>(kernel.cluster_m) * kernel.cluster_n;
   i64 blocks = ceil_div(p.tiles_m, kernel.cluster_m);
@@ -288,15 +290,24 @@ inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, c
   return plan_sizes(kernel, 1, rows, p.n, p.k, p.chunk, plan, trouble);
 }
 
+// A size beyond the coordinates of the copy engine; another kernel of the program may count further.
+inline bool too_large(const Kernel& kernel, const char* name, i64 size, Trouble& trouble) {
+  misfit(trouble, name,
+         "one of its sizes is %lld, and %.200s counts to 2^31 - 1; kernels that are compiled for such a size (as a "
+         "hint) count further",
+         size, kernel.name);
+  unaligned(trouble);
+  trouble.help = "find a kernel with this view, or compile the program with hints of these sizes";
+  return false;
+}
+
 // What the kernel was compiled to rely on: adjacent elements along one dim, and alignment.
 inline bool check_factor(const Kernel& kernel, const Factor& factor, bool is_a, Trouble& trouble) {
   const bool k_major = is_a ? kernel.a_k_major : kernel.b_k_major, packed = is_a ? kernel.pack_a : kernel.pack_b;
   if (kernel.family == family_simt || factor.empty) return true;
-  if (larger(factor.batches, larger(factor.others, factor.ks)) > max_coordinate) {
-    misfit(trouble, factor.name, "one of its sizes is %lld, and %.200s counts to 2^31 - 1",
-           larger(factor.batches, larger(factor.others, factor.ks)), kernel.name);
-    return unaligned(trouble);
-  }
+  // Without tensor maps a kernel counts rows, columns and K in 64 bits.
+  const i64 largest = larger(factor.batches, larger(factor.others, factor.ks));
+  if (kernel.map_count != 0 && largest > max_coordinate) return too_large(kernel, factor.name, largest, trouble);
   if (packed) return true;
   const struct {
     i64 size, stride;
@@ -768,12 +779,8 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
   view.slow_stride = slow * element;
   view.batch_stride = batch * element;
   view.batches = batch == 0 ? 1 : p.batches;
-  if (larger(view.batches, larger(view.fast, view.slow)) > max_coordinate) {
-    misfit(trouble, name, "one of its sizes is %lld, and %.200s counts to 2^31 - 1",
-           larger(view.batches, larger(view.fast, view.slow)), kernel.name);
-    return unaligned(trouble);
-  }
-  return true;
+  const i64 largest = larger(view.batches, larger(view.fast, view.slow));
+  return largest <= max_coordinate || too_large(kernel, name, largest, trouble);
 }
 
 }  // namespace codetta::gpu::host

@@ -236,7 +236,7 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
   }
   for (const int64_t size : {s.m, s.n, s.k}) {
     if (size > max_extent)
-      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the 2^31 that it counts to", size))
+      return no(diag::Code::family_size, fmt::format("a size of {} is beyond 2^31, up to which it is chosen", size))
           .limited("size", size, max_extent);
   }
   if ((s.a_made || s.b_made) && s.a == DType::f64)

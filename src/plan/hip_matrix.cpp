@@ -163,7 +163,7 @@ std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const 
   }
   for (const int64_t size : {s.m, s.n, s.k}) {
     if (size > hip_extent)
-      return no(diag::Code::family_size, fmt::format("a size of {} is beyond the 2^31 that it counts to", size))
+      return no(diag::Code::family_size, fmt::format("a size of {} is beyond 2^31, up to which it is chosen", size))
           .limited("size", size, hip_extent);
   }
   for (const auto& [name, other_name, other, k_stride, other_stride] :

@@ -205,16 +205,44 @@ TEST(TiledView, SizesHaveACoordinate) {
         EXPECT_EQ(trouble.unaligned, !fits && has);
       }
     }
-    for (const u8 family : {u8{family_simt}, u8{1}}) {
+    for (const i32 maps : {0, 1}) {
       for (const int dim : {0, 1, 2}) {
+        Map map{};
         Case c;
-        c.kernel.family = family;
+        c.kernel.family = 1;
+        c.kernel.name = "kernel";
         c.kernel.alignment = 1;
+        c.kernel.maps = &map;
+        c.kernel.map_count = maps;
         (dim == 0 ? c.a.others : dim == 1 ? c.a.ks : c.a.batches) = size;
         Trouble trouble;
-        EXPECT_EQ(check_factor(c.kernel, c.a, true, trouble), fits || family == family_simt) << size << " " << dim;
-        EXPECT_EQ(trouble.unaligned, !fits && family != family_simt);
+        EXPECT_EQ(check_factor(c.kernel, c.a, true, trouble), fits || maps == 0) << size << " " << dim;
+        EXPECT_EQ(trouble.unaligned, !fits && maps != 0);
+        if (trouble.code == 0) continue;
+        EXPECT_EQ(trouble.code, trouble_misfit);
+        const std::string reason = trouble.reason, wanted = "one of its sizes is " + std::to_string(size);
+        EXPECT_EQ(reason, wanted + ", and kernel counts to 2^31 - 1; kernels that are compiled for such a size (as a " +
+                              "hint) count further");
+        EXPECT_STREQ(trouble.help, "find a kernel with this view, or compile the program with hints of these sizes");
       }
+    }
+  }
+}
+
+// The tiles of a group are fewer than 2^32, however many columns there are.
+TEST(PlanSizes, GroupsOfTilesFit) {
+  for (const i32 maps : {0, 1}) {
+    for (const i64 rows : {i64{1}, i64{100}, i64{64} * 8, i64{64} * 9}) {
+      Kernel kernel{};
+      kernel.name = "kernel";
+      kernel.tile_m = kernel.tile_n = kernel.tile_k = kernel.piece_rows = kernel.piece_cols = 64;
+      kernel.ways = kernel.cluster_m = kernel.cluster_n = kernel.k_split = 1;
+      kernel.group = 8;
+      kernel.map_count = maps;
+      Plan plan{};
+      Trouble trouble;
+      ASSERT_TRUE(plan_sizes(kernel, 1, rows, i64{64} << 30, 1, 1, plan, trouble)) << trouble.reason;
+      EXPECT_EQ(plan.problem.group, maps != 0 ? 8U : static_cast<u64>(rows <= 64 ? 1 : rows <= 128 ? 2 : 8));
     }
   }
 }
