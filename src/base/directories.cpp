@@ -34,7 +34,7 @@ Expected<FileDescriptor> open_private(int folder, const std::string& path, const
   struct stat info {};
   if (calls.fstat(opened->get(), &info) != 0) return last_error("fstat", path);
   if (info.st_uid != ::geteuid()) return SystemError{EPERM, "check owner", path};
-  if ((info.st_mode & 077) != 0) return SystemError{EPERM, "check mode", path};
+  if ((info.st_mode & 022) != 0) return SystemError{EPERM, "check mode", path};
   return opened;
 }
 

@@ -101,8 +101,8 @@ Expected<std::vector<DirectoryEntry>> list_directory_at(const FileDescriptor& fo
                                                         const SystemCalls& calls = SystemCalls::real());
 Expected<FileDescriptor> open_directory(const std::string& path, const SystemCalls& calls = SystemCalls::real());
 // Makes the folder with mode 0700, parents too, unless it is there; then refuses one that is a link (ELOOP or ENOTDIR),
-// is not owned by the effective user (call "check owner"), or is open to group or others (call "check mode"; both
-// EPERM).
+// is not owned by the effective user (call "check owner"), or may be written by group or others (call "check mode";
+// both EPERM).
 Expected<FileDescriptor> make_private_directory(const std::string& path,
                                                 const SystemCalls& calls = SystemCalls::real());
 // The same below an open folder; parents are not made.

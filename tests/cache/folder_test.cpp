@@ -135,6 +135,31 @@ TEST_F(CacheFile, AFolderInItsPlaceIsAMiss) {
   EXPECT_TRUE(cache_->get_or_make(key_of(1), [] { return Result<CacheEntry>(entry_of(1)); }));
 }
 
+// As copies and `chmod -R a+rX` leave them.
+TEST_F(CacheFile, SubfoldersMayBeReadButNotWrittenByOthers) {
+  const std::string folder = file_.substr(0, file_.rfind('/'));
+  for (const unsigned mode : {0755U, 0711U}) {
+    ASSERT_EQ(::chmod(folder.c_str(), mode), 0);
+    ASSERT_TRUE(base::remove_file(file_));
+    cache_->store(key_of(1), entry_of(1));
+    EXPECT_EQ(cache_->warning(), "");
+    EXPECT_TRUE(cache_->lookup(key_of(1))) << mode;
+  }
+  ASSERT_EQ(::chmod(folder.c_str(), 0775), 0);
+  cache_->store(key_of(1), entry_of(2));
+  EXPECT_NE(cache_->warning().find("its group (mode 775) may write to " + folder + " (chmod 700 closes it)"),
+            std::string::npos)
+      << cache_->warning();
+}
+
+TEST_F(CacheFile, ASubfolderOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  const std::string folder = file_.substr(0, file_.rfind('/'));
+  ASSERT_EQ(::chown(folder.c_str(), 12345, 12345), 0);
+  cache_->store(key_of(1), entry_of(2));
+  EXPECT_NE(cache_->warning().find(folder + " belongs to another user"), std::string::npos) << cache_->warning();
+}
+
 TEST_F(CacheFile, ALinkedSubfolderIsNotEntered) {
   const std::string folder = file_.substr(0, file_.rfind('/'));
   ASSERT_TRUE(base::remove_tree(folder));

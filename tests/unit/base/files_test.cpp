@@ -289,9 +289,13 @@ TEST_F(Files, PrivateDirectory) {
   EXPECT_EQ(make_private_directory_at(*made, "a/b").error().errno_value, EINVAL);
 }
 
-TEST_F(Files, PrivateDirectoryRefusesWhatOthersMayTouch) {
+TEST_F(Files, PrivateDirectoryRefusesWhatOthersMayWrite) {
   ASSERT_EQ(::mkdir(path("open").c_str(), 0700), 0);
-  for (const unsigned mode : {0701U, 0710U, 0770U, 0777U, 0704U}) {
+  for (const unsigned mode : {0755U, 0701U, 0710U, 0744U}) {
+    ASSERT_EQ(::chmod(path("open").c_str(), static_cast<mode_t>(mode)), 0);
+    EXPECT_TRUE(make_private_directory(path("open"))) << mode;
+  }
+  for (const unsigned mode : {0702U, 0720U, 0770U, 0777U}) {
     ASSERT_EQ(::chmod(path("open").c_str(), static_cast<mode_t>(mode)), 0);
     EXPECT_EQ(make_private_directory(path("open")).error(), (SystemError{EPERM, "check mode", path("open")})) << mode;
   }
