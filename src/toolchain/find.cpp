@@ -47,20 +47,12 @@ std::string absolute_folders(std::string_view path_list) {
   return kept;
 }
 
-bool is_cancelled(const FindOptions& options) { return options.cancel != nullptr && options.cancel->load(); }
-
-Error search_cancelled() {
-  return diag::error(diag::Code::compile_cancelled, "the search for a C++ compiler was cancelled")
-      .reason("the context's cancel flag was set while a compiler was asked what it is")
-      .help("start it again when you want it");
-}
-
 std::optional<HostCompiler> examine(const std::string& path, const std::string& search_path, const FindOptions& options,
                                     Refusal& refusal) {
   auto found = recall_probe(options.memo_dir, path);
   if (!found) {
     found = probe(path, search_path, options, refusal);
-    if (!found || is_cancelled(options)) return std::nullopt;  // then not all was asked
+    if (!found || is_cancelled(options)) return std::nullopt;
     remember_probe(options.memo_dir, *found);
   }
   HostCompiler& compiler = found->compiler;
@@ -114,7 +106,7 @@ Result<HostCompiler> find_host_compiler(const FindOptions& options) {
     Refusal refusal;
     auto compiler = examine(*path, search_path, options, refusal);
     if (compiler) return std::move(*compiler);
-    if (is_cancelled(options)) return search_cancelled();
+    if (is_cancelled(options)) return search_cancelled("a C++ compiler");
     if (refusal.timed_out)
       return said_too_late(fmt::format("the C++ compiler '{}' did not finish in time", wanted), refusal);
     return diag::error(diag::Code::compiler_unusable, fmt::format("the C++ compiler '{}' can not be used", wanted))
@@ -129,7 +121,7 @@ Result<HostCompiler> find_host_compiler(const FindOptions& options) {
     Refusal refusal;
     auto compiler = examine(*path, search_path, options, refusal);
     if (compiler) return std::move(*compiler);
-    if (is_cancelled(options)) return search_cancelled();
+    if (is_cancelled(options)) return search_cancelled("a C++ compiler");
     refusals.push_back(std::move(refusal));
   }
   if (refusals.empty()) {

@@ -49,7 +49,7 @@ std::optional<HostCompiler> examine_hip(const std::string& path, const FindOptio
   auto found = recall_probe(options.memo_dir, path);
   if (!found) {
     found = probe(path, search_path, options, refusal);
-    if (!found) return std::nullopt;
+    if (!found || is_cancelled(options)) return std::nullopt;
     remember_probe(options.memo_dir, *found);
   }
   HostCompiler clang = std::move(found->compiler);
@@ -74,6 +74,7 @@ Error said_nothing(const std::string& path, const Refusal& refusal) {
 Result<HostCompiler> with_linker(HostCompiler clang, const FindOptions& options) {
   Refusal refusal;
   const auto said = ask(clang.path, {"-print-prog-name=lld"}, clang.search_path, options, refusal);
+  if (is_cancelled(options)) return search_cancelled("a HIP compiler");
   if (refusal.timed_out) return said_nothing(clang.path, refusal);
   clang.linker = said ? base::find_executable(base::trim(said->output), clang.search_path).value_or("") : "";
   if (!clang.linker.empty()) return clang;
@@ -156,6 +157,7 @@ Result<HostCompiler> find_hip_clang(const FindOptions& options) {
           options.wanted.starts_with('/') ? "there is no executable file of that name" : "looked in " + search_path);
     }
     auto clang = examine_hip(*path, options, search_path, refusal);
+    if (!clang && is_cancelled(options)) return search_cancelled("a HIP compiler");
     if (!clang) return unusable(*path, refusal);
     return with_linker(*std::move(clang), options);
   }
@@ -166,12 +168,13 @@ Result<HostCompiler> find_hip_clang(const FindOptions& options) {
     if (!path) continue;
     refusal = {};
     auto clang = examine_hip(*path, options, search_path, refusal);
+    if (!clang && is_cancelled(options)) return search_cancelled("a HIP compiler");
     if (!clang) {
       last = *path;
       continue;
     }
     auto linked = with_linker(*std::move(clang), options);
-    if (linked) return linked;
+    if (linked || is_cancelled(options)) return linked;
     if (!without_linker) without_linker = std::move(linked).error();
   }
   if (without_linker) return *std::move(without_linker);

@@ -102,6 +102,14 @@ std::optional<base::ProcessResult> ask(const std::string& path, std::vector<std:
   return std::move(*result);
 }
 
+bool is_cancelled(const FindOptions& options) { return options.cancel != nullptr && options.cancel->load(); }
+
+Error search_cancelled(const std::string& what) {
+  return diag::error(diag::Code::compile_cancelled, fmt::format("the search for {} was cancelled", what))
+      .reason("the context's cancel flag was set while a compiler was asked what it is")
+      .help("start it again when you want it");
+}
+
 diag::ErrorBuilder said_too_late(const std::string& headline, const Refusal& refusal) {
   return diag::error(diag::Code::compile_timeout, headline)
       .reason(refusal.reason + "; it and what it had started were ended")

@@ -99,6 +99,25 @@ TEST_F(HipClang, AKernelBecomesACodeObjectWhoseMetadataIsRead) {
   }
 }
 
+TEST_F(HipClang, TheSearchCanBeCancelled) {
+  const std::string hanging = script("clang++-19", "exec /bin/sleep 60\n");
+  const std::atomic<bool> cancel = true;
+  for (const auto& [wanted, path] : {std::pair(hanging, std::string()), {std::string(), folder()}}) {
+    const auto found = find_hip_clang({.wanted = wanted, .path = path, .memo_dir = {}, .cancel = &cancel});
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code(), static_cast<uint16_t>(diag::Code::compile_cancelled)) << found.error().render();
+  }
+  if (!clang()) return;  // one that is remembered is asked for its linker alone
+  const std::string memo = folder() + "/memo";
+  ASSERT_TRUE(base::make_private_directory(memo));
+  FindOptions options{.wanted = clang()->path, .path = "/usr/bin:/bin", .memo_dir = memo};
+  ASSERT_TRUE(find_hip_clang(options));
+  options.cancel = &cancel;
+  const auto linker = find_hip_clang(options);
+  ASSERT_FALSE(linker);
+  EXPECT_EQ(linker.error().code(), static_cast<uint16_t>(diag::Code::compile_cancelled)) << linker.error().render();
+}
+
 TEST_F(HipClang, AssemblyAndErrorsOfTheSource) {
   if (!clang()) GTEST_SKIP() << clang().error().render();
   const auto text = hip_assembly(*clang(), {kernel_source, "twice", {"--offload-arch=gfx942", "-O2"}, {}}, {});
