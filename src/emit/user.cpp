@@ -154,6 +154,7 @@ Result<EmittedSource> emit_cpu_user(const plan::UserSource& user, const package:
   for (const std::string& flag : cpu_flags(options.isa)) flags.push_back(flag);
   out.clang_flags = flags;
   flags.emplace_back("-fwhole-program");
+  flags.emplace_back("-ftrack-macro-expansion=0");  // what it says of a meta-parameter, it says where that is used
   out.gcc_flags = std::move(flags);
   return out;
 }

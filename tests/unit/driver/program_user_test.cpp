@@ -49,6 +49,52 @@ TEST_F(ProgramUser, ExplainedWithItsKernels) {
   }
 }
 
+// What is the kernel's result as it is was compared with itself: it does not count as checked.
+TEST_F(ProgramUser, ResultsThatAreOutputsAreNotChecked) {
+  const Program program = parse(
+      "def f(x: f32[\"m\", 6]):\n    k, t = user_kernel(\"lost\", x, out=(\"f32[m, 6]\", \"f32[m, 6]\"))\n"
+      "    y = t * 2.0\n    return k, t, y\n",
+      {{"lost",
+        "void lost(Tensor<const float, 2> x, Tensor<float, 2> k, Tensor<float, 2> t) {\n"
+        "  for (int64_t r = 0; r < x.size(0); ++r)\n    for (int64_t c = 0; c < 6; ++c) t(r, c) = x(r, c);\n}\n"}});
+  const auto compiled = compile(program, Target::host(), {}, context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  const ProgramInput x = random_input("x", f32, {5, 6}, 1);
+  Tensor k = Tensor::make(f32, {5, 6}).value(), t = Tensor::make(f32, {5, 6}).value(),
+         y = Tensor::make(f32, {5, 6}).value();
+  const std::vector<NamedArgument> arguments{{"x", x.view()}, {"k", k.view()}, {"t", t.view()}, {"y", y.view()}};
+  KeptResults kept;
+  RunOptions watched;
+  watched.observer = keep_results(kept);
+  ASSERT_TRUE(compiled->run(arguments, {}, watched));
+  VerifyOptions options;
+  options.given = kept.calls;
+  const auto report = verify(program, arguments, Target::host(), options, context_);
+  ASSERT_TRUE(report) << report.error().render();
+  ASSERT_EQ(report->outputs.size(), 3U);
+  for (const OutputCheck& output : report->outputs) {
+    const bool made = output.name == "y";
+    EXPECT_EQ(output.checked, made ? 30 : 0) << output.name;
+    EXPECT_EQ(output.note, made ? "" : "its values are taken as the run left them") << output.name;
+  }
+  EXPECT_NE(report->text.find("k: 0 of 30 elements checked"), std::string::npos) << report->text;
+}
+
+// What a compiler says of a meta-parameter is said where the source uses it.
+TEST_F(ProgramUser, MetaParametersAreRefusedInTheUsersLines) {
+  const Program program =
+      parse("def f(x: f32[\"m\", 6]):\n    y = user_kernel(\"k\", x, out=\"f32[m, 6]\")\n    return y\n",
+            {{"k",
+              "#pragma codetta config(WAY = 0)\nvoid k(Tensor<const float, 2>, Tensor<float, 2>) {\n"
+              "  static_assert(WAY, \"not zero\");\n}\n"}});
+  const auto compiled = compile(program, Target::host(), {}, context_);
+  ASSERT_FALSE(compiled);
+  const std::string said = compiled.error().render();
+  EXPECT_EQ(compiled.error().diagnostics()[0].where.line, 3U) << said;
+  EXPECT_NE(said.find("static_assert(WAY, "), std::string::npos) << said;
+  EXPECT_EQ(said.find("user.h"), std::string::npos) << said;
+}
+
 // What the kernel computed in the run is taken as given; everything made of it is compared.
 TEST_F(ProgramUser, VerifiedWithGivenResults) {
   const Program program = parse(file_text("program.py"), {{"running_sums", file_text("running_sums.cc")}});
