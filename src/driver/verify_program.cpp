@@ -70,11 +70,13 @@ Result<void> check_before(const ir::Graph& graph, const VerifyOptions& options) 
   return {};
 }
 
-// Of the longest product.
+// Of the longest product, also inside of branches and loops, whose graphs share the symbols.
 int64_t longest_sum(const ir::Graph& graph, const std::vector<std::pair<std::string, int64_t>>& symbols) {
   int64_t longest = 0;
   for (uint32_t n = 0; n < graph.size(); ++n) {
     const ir::NodeId id(n);
+    for (const ir::GraphRef& child : ir::children(graph.attr(id)))
+      longest = std::max(longest, longest_sum(*child, symbols));
     if (graph.node(id).op != types::Op::matmul) continue;
     longest = std::max(longest, graph.type(graph.operands(id)[0]).shape.back().evaluate(symbols).value_or(0));
   }

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "driver/program_state.hpp"
+#include "driver/verification.hpp"
 #include "unit/driver/program_check.hpp"
 
 namespace codetta::test {
@@ -44,6 +46,29 @@ class ProgramControl : public ::testing::Test {
 
   Context context_ = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
 };
+
+// GPUs split K where it is long, which adds roundings, wherever in the program the product is.
+TEST_F(ProgramControl, ProductsInsideOfBranchesAndLoopsAreJudgedByTheirLength) {
+  const char* programs[] = {
+      "def f(x: f32[8, \"k\"], w: f32[\"k\", 8]):\n    y = x @ w\n    return y\n",
+      "def yes(x, w):\n    return x @ w\n\ndef no(x, w):\n    return zeros(8, 8)\n\n"
+      "def f(x: f32[8, \"k\"], w: f32[\"k\", 8], flag: bool):\n    y = cond(flag, yes, no, x, w)\n    return y\n",
+      "def more(i, y, x, w):\n    return i < 2\n\ndef step(i, y, x, w):\n    return i + 1, y + x @ w, x, w\n\n"
+      "def f(x: f32[8, \"k\"], w: f32[\"k\", 8]):\n    i, y, x2, w2 = while_loop(more, step, 0, zeros(8, 8), x, w)\n"
+      "    return y\n",
+  };
+  for (const char* text : programs) {
+    const auto program = Program::parse(text, "p.py");
+    ASSERT_TRUE(program) << program.error().render();
+    const ir::Graph& graph = Program::Access::state(*program)->graph;
+    const Target target = Target::parse("cuda:sm_90a").value();
+    const oracle::OracleOptions options = driver::program_options(target, graph, {{"k", 640}});
+    ASSERT_TRUE(options.accumulation);
+    EXPECT_EQ(options.accumulation->extra_roundings, driver::gpu_options(target, 640).accumulation->extra_roundings)
+        << text;
+    EXPECT_GT(options.accumulation->extra_roundings, 0) << text;
+  }
+}
 
 TEST_F(ProgramControl, IndexPutAlongEveryDim) {
   for (const int dim : {0, 1, 2}) {
