@@ -63,6 +63,8 @@ class PhasePrinter {
   std::string value_line(uint32_t id);
   std::string value_text(uint32_t id);
   std::string op_text(const Inst& in);
+  [[nodiscard]] bool divides_by_row(const Inst& in) const;
+  [[nodiscard]] bool is_divided_exp(const Inst& in) const;
   std::string argument(const Inst& in, int i, DType type);
   std::string literal_text(const Inst& in);
   std::string scalar_text(const Inst& in);
@@ -231,18 +233,39 @@ std::string PhasePrinter::argument(const Inst& in, int i, DType type) {
   return convert_.convert(text("v", in.in[i]), inst(in.in[i]).type, type, false);
 }
 
+bool PhasePrinter::divides_by_row(const Inst& in) const {
+  return dialect_.divides_by_one && in.kind == Inst::Kind::Op && in.op == types::Op::div && in.type == DType::f32 &&
+         (nests_.variation[in.in[1]] & by_column) == 0 && (nests_.variation[in.in[0]] & by_column) != 0;
+}
+
+// An exponential that is divided by a number of its row, and used for nothing else.
+bool PhasePrinter::is_divided_exp(const Inst& in) const {
+  const auto id = static_cast<uint32_t>(&in - phase_.insts.data());
+  size_t divisions = 0, uses = 0;
+  for (const Inst& user : phase_.insts) {
+    for (uint8_t i = 0; i < user.arity; ++i) uses += user.in[i] == id ? 1 : 0;
+    divisions += user.arity == 2 && user.in[0] == id && divides_by_row(user) ? 1 : 0;
+  }
+  const bool stored = std::any_of(phase_.stores.begin(), phase_.stores.end(),
+                                  [&](const package::Store& store) { return store.value == id; });
+  return in.kind == Inst::Kind::Op && in.op == types::Op::exp && in.type == DType::f32 && divisions == 1 && uses == 1 &&
+         !stored;
+}
+
 // Operands mostly have the type that the op computes in (Inst::aux); dropout's and where's do not.
 std::string PhasePrinter::op_text(const Inst& in) {
   using types::Op;
   using types::OpRule;
   const types::OpInfo& info = types::op_info(in.op);
-  const bool by_one = dialect_.divides_by_one && in.op == Op::div && in.type == DType::f32 &&
-                      (nests_.variation[in.in[1]] & by_column) == 0 && (nests_.variation[in.in[0]] & by_column) != 0;
+  const bool by_one = divides_by_row(in);
   const std::string function = text("ct_", info.name, by_one ? "_by" : "");
   std::vector<std::string> arguments;
   DType domain = in.type;
+  if (!dialect_.quotients.empty() && is_divided_exp(in))
+    return text("ct_exp_of(", dialect_.quotients, ", ", argument(in, 0, in.type), ")");
   if (by_one && !dialect_.quotients.empty())
-    return text(function, "(", dialect_.quotients, ", ", argument(in, 0, in.type), ", ", argument(in, 1, in.type), ")");
+    return text(is_divided_exp(inst(in.in[0])) ? "ct_quotient_of" : function, "(", dialect_.quotients, ", ",
+                argument(in, 0, in.type), ", ", argument(in, 1, in.type), ")");
   if (in.op == Op::cast) return convert_.round_trip(text("v", in.in[0]), inst(in.in[0]).type, in.aux, in.type, true);
   if (in.op == Op::dropout) {
     arguments = {argument(in, 0, in.type), argument(in, 1, DType::f32), argument(in, 2, DType::u64),

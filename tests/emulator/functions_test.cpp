@@ -121,6 +121,57 @@ TEST(EmulatedFunctions, QuotientsOfARowAreThoseOfADivision) {
   }
 }
 
+// What is only divided by a number of its row: near exp(x) / d where it says so, and it does not where that is out of
+// bounds, infinite or NaN. Otherwise it is the exponential and the quotient that all have.
+TEST(EmulatedFunctions, ExponentialsThatAreOnlyDivided) {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> all{0.0f,  -0.0f,  inf,   -inf,  nan,     -nan,  69.0f, -69.0f,
+                         69.5f, -69.5f, 88.7f, 88.8f, -104.0f, 1e30f, -1e30f};
+  for (float x = -70.0f; x < 70.0f; x += 0.0371f) all.push_back(x);
+  struct Result {
+    float near, plain;
+    int32_t right;
+  };
+  for (const char* dialect : dialects) {
+    const auto object = load(1, R"(
+  struct Result { float near, plain; i32 right; };
+  for (int k = 0; k < count; ++k) {
+    f32v x, d;
+    x.e[0] = ((const float*)in)[2 * k], d.e[0] = ((const float*)in)[2 * k + 1];
+    Quotients quotients;
+    Ordinarily any;
+    const f32v q = ct_quotient_of(quotients, ct_exp_of(quotients, x), d);
+    const f32v p = ct_quotient_of(any, ct_exp_of(any, x), d);
+    ((Result*)out)[k] = {q.e[0], p.e[0], quotients.right() ? 1 : 0};
+  }
+)",
+                             dialect);
+    ASSERT_TRUE(object) << object.error().render();
+    for (const float d : {1.0f, 3.7f, 2048.0f, 0.25f, 0.0f, inf, nan, 0x1p+30f}) {
+      std::vector<float> in;
+      for (const float x : all) in.insert(in.end(), {x, d});
+      std::vector<Result> out(all.size());
+      EXPECT_EQ(run(*object, in.data(), out.data(), static_cast<int>(all.size())), "");
+      for (size_t i = 0; i < all.size(); ++i) {
+        const double e = std::exp(static_cast<double>(all[i])), want = e / static_cast<double>(d);
+        const bool inside = e >= 0x1.00001p-100 && e < 0x1.ffffp+99 && d >= 0x1p-23f && d < 0x1p+22f;
+        if (inside || (e < 0x1.ffffp-101 || e > 0x1.0001p+100 || !(d < 0x1p+22f) || d == 0.0f || std::isnan(e))) {
+          EXPECT_EQ(out[i].right != 0, inside) << shown(all[i]) << " by " << shown(d);
+        }
+        const auto near = [&](float x, double ulps) {
+          if (std::isnan(want) || std::isinf(static_cast<float>(e)) || e < 0x1p-126 || want < 0x1p-126 ||
+              std::isinf(static_cast<float>(want)))
+            return true;
+          return std::abs(static_cast<double>(x) - want) <= ulps * want * 0x1p-23;
+        };
+        EXPECT_TRUE(near(out[i].plain, 3)) << shown(all[i]) << " by " << shown(d) << ": " << shown(out[i].plain);
+        EXPECT_TRUE(out[i].right == 0 || near(out[i].near, 6))
+            << shown(all[i]) << " by " << shown(d) << ": " << shown(out[i].near);
+      }
+    }
+  }
+}
+
 // Every bf16 and f16, whichever its place in the vector.
 TEST(EmulatedFunctions, NarrowFloatsWidenWhereverTheyLie) {
   for (const auto& [type, dtype] : {std::pair{"bf16", DType::bf16}, std::pair{"f16", DType::f16}}) {

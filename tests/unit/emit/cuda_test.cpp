@@ -102,6 +102,33 @@ TEST(EmitCuda, TextIsDeterministicAndEntriesAreInLaunchOrder) {
   EXPECT_EQ(order, "codetta_gemm codetta_combine_0 codetta_phase_1 codetta_combine_1 codetta_phase_2 ");
 }
 
+// Rows that are finished where they are multiplied: an exponential that is only divided by its row's number has a form
+// of its own, one that is used otherwise has not.
+TEST(EmitCuda, ExponentialsThatAreOnlyDivided) {
+  for (const bool only : {true, false}) {
+    ProgramMaker m;
+    const uint32_t x = m.load(bf16, Access::Full), s = m.load(f32, Access::Column), d = m.load(f32, Access::Column);
+    const uint32_t e = m.op(Op::exp, f32, {m.op(Op::sub, f32, {x, s})});
+    uint32_t value = m.op(Op::div, f32, {e, d});
+    if (!only) value = m.op(Op::add, f32, {value, e});
+    package::FactorProgram factor{package::FactorProgram::Which::A, 0, bf16, false, m.program.phases[0].insts, value};
+    m.program.phases[0].insts.clear();
+    m.store(m.accum(), bf16);
+    m.program.factors.push_back(factor);
+    package::GpuGemmConfig config = simt_config({"made rows", m.program, bf16});
+    config.family = package::GpuFamily::Sm90;
+    config.tile_m = config.tile_n = 128;
+    config.tile_k = 64;
+    config.stages = 4;
+    config.lanes = 2;
+    const auto source = emit_cuda_kernel(m.program, config, {.arch = "sm_90a"});
+    ASSERT_TRUE(source) << source.error().render();
+    EXPECT_EQ(source->text.find("ct_exp_of(quotients, ") != std::string::npos, only) << source->text;
+    EXPECT_EQ(source->text.find("ct_quotient_of(quotients, ") != std::string::npos, only) << source->text;
+    EXPECT_EQ(source->text.find("ct_div_by(quotients, ") == std::string::npos, only) << source->text;
+  }
+}
+
 // B is a matrix of bytes times a number of its row; a further B lies in memory.
 TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
   ProgramMaker m;
