@@ -182,8 +182,8 @@ class ProductTuning {
 
   // What a candidate loses by alone; else the program, or what is around it, is to blame.
   [[nodiscard]] bool is_candidates_own(const Error& error) const {
-    std::vector<diag::Code> own{diag::Code::kernel_resources, diag::Code::compile_rejected, diag::Code::launch_limits,
-                                diag::Code::device_failed};
+    std::vector<diag::Code> own{diag::Code::kernel_resources, diag::Code::compile_rejected, diag::Code::user_source,
+                                diag::Code::launch_limits, diag::Code::device_failed};
     if (own_) own.push_back(diag::Code::loop_endless);
     return std::any_of(own.begin(), own.end(),
                        [&](diag::Code code) { return error.code() == static_cast<uint16_t>(code); });

@@ -66,8 +66,8 @@ SourceLocation locate(const CompilerMessage& message, const std::string& source,
 }
 
 Error rejected(const FailedRun& run, const base::ProcessResult& result) {
-  auto error = diag::error(diag::Code::compile_rejected,
-                           fmt::format("the compiler rejected the source of {}", name_of(run.job)));
+  const RefusedSource refused = refused_source(run.job.source, "another compiler");
+  auto error = diag::error(refused.code, fmt::format("the compiler rejected the source of {}", name_of(run.job)));
   const std::string kept = keep_source(run);
   const std::string name = kept.empty() ? "<source>" : kept;
   const auto messages = parse_compiler_messages(result.errors);
@@ -78,7 +78,7 @@ Error rejected(const FailedRun& run, const base::ProcessResult& result) {
   error.reason(reason);
   show_errors(error, messages, [&](const CompilerMessage& message) { return locate(message, run.job.source, name); });
   add_repro(error, run, kept);
-  return error.help("unless the source is yours, report this with the kept source; another compiler may take it");
+  return error.help(refused.help);
 }
 
 }  // namespace

@@ -145,6 +145,7 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
   flags.insert(flags.end(), {"-Wno-macro-redefined", "-Wno-pass-failed"});
 
   const std::string label = job.label.empty() ? "a kernel" : "'" + job.label + "'";
+  const RefusedSource refused = refused_source(job.source, "clang-19 with lld-19 (--compiler)");
   const auto failed = [&](diag::Code code, const std::string& headline, const std::string& why,
                           const std::string& log) -> Error {
     auto error = diag::error(code, headline);
@@ -166,7 +167,8 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
     });
     error.note("the flags were: " + base::join(job.flags, " "));
     if (!kept.empty()) error.note("the source is kept as " + kept);
-    return error.help("unless the source is yours, report this; clang-19 with lld-19 may compile it (--compiler)");
+    return error.help(code == refused.code ? refused.help
+                                           : "report this; clang-19 with lld-19 may compile it (--compiler)");
   };
   Functions::Program program = nullptr;
   int status = call.create(&program, job.source.c_str(), hiprtc_source_name, static_cast<int>(names.size()),
@@ -184,8 +186,7 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
   while (!output.log.empty() && (output.log.back() == '\0' || output.log.back() == '\n')) output.log.pop_back();
   output.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (status == hiprtc_compilation_failed || status == hiprtc_invalid_option) {
-    return failed(diag::Code::compile_rejected, "the compiler rejected the source of " + label,
-                  call.error_string(status), output.log);
+    return failed(refused.code, "the compiler rejected the source of " + label, call.error_string(status), output.log);
   }
   if (status != hiprtc_success) {
     return failed(diag::Code::compiler_failed, "the compiler failed on " + label, call.error_string(status),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "toolchain/messages.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -102,6 +104,12 @@ CompilerMessage in_users_text(CompilerMessage message) {
   message.line = place->line;
   message.column = place->column;
   return message;
+}
+
+RefusedSource refused_source(std::string_view source, std::string_view instead) {
+  if (source.find("\n#line 1 \"codetta_user_entry.") != std::string_view::npos)
+    return {diag::Code::user_source, "correct the source of the kernel there"};
+  return {diag::Code::compile_rejected, fmt::format("report this with the kept source; {} may take it", instead)};
 }
 
 bool says_crashed(std::string_view log) {

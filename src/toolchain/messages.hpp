@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "diag/diagnostic.hpp"
+
 namespace codetta::toolchain {
 
 struct CompilerMessage {
@@ -28,6 +30,15 @@ std::vector<CompilerMessage> parse_compiler_messages(std::string_view log);
 
 // An error in our own text that a template of it brought there is shown where the user's text asks for that.
 CompilerMessage in_users_text(CompilerMessage message);
+
+// Of a source that was refused: it holds a kernel of the user's, so that the mistake is the user's, wherever the
+// compiler sees it; else what we emitted is at fault. What the error is, and what to do.
+struct RefusedSource {
+  diag::Code code;  // E0313 or E0504
+  std::string help;
+};
+// `instead`: what may take a source of ours.
+RefusedSource refused_source(std::string_view source, std::string_view instead);
 
 // The compiler itself died (its own message, or a killed pass).
 bool says_crashed(std::string_view log);

@@ -102,15 +102,15 @@ Error nvrtc_unusable(const std::string& why) {
 
 Error nvrtc_rejected(const FailedNvrtc& run, const std::string& log) {
   const std::string kept = keep_source(run);
-  auto error = diag::error(diag::Code::compile_rejected,
-                           fmt::format("the compiler rejected the source of {}", name_of(run.job)));
+  const RefusedSource refused = refused_source(run.job.source, "another toolkit");
+  auto error = diag::error(refused.code, fmt::format("the compiler rejected the source of {}", name_of(run.job)));
   const auto messages = parse_cuda_messages(log);
   const auto errors = std::count_if(messages.begin(), messages.end(), [](const auto& one) { return one.is_error; });
   error.reason(errors == 0 ? fmt::format("{} said: {}", compiler_of(run), log.empty() ? "nothing" : log)
                            : fmt::format("{} found {} error{}", compiler_of(run), errors, errors == 1 ? "" : "s"));
   show_errors(error, messages, [&](const CompilerMessage& message) { return locate(message, run, kept); });
   add_repro(error, run, kept);
-  return error.help("unless the source is yours, report this with the kept source; another toolkit may take it");
+  return error.help(refused.help);
 }
 
 Error nvrtc_timed_out(const FailedNvrtc& run, double seconds) {

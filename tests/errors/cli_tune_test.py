@@ -34,7 +34,7 @@ def told(folder, cache):
     expect(0, "the first of 5 configurations, none of which is measured for these sizes", "explain", *words, "--hint", "n=6")
     text = expect(0, "5 candidates in", "tune", *words, "--dim", "n=6").stdout
     for part in (f"{CALL}\n", "user_own_WAY_0  ", "user_own_WAY_1  ", "us  spread", "out: its results are not those of user_own_WAY_0: [3, 5] is ",
-                 "1 of 48 elements differ", "out: crashed in its first run: signal 4", "out: E0504: ", "no_such_name", "; kept in "):
+                 "1 of 48 elements differ", "out: crashed in its first run: signal 4", "out: E0313: ", "no_such_name", "; kept in "):
         if part not in text:
             FAILURES.append(f"tune does not tell {part!r}:\n{text}")
     done = expect(0, "", "tune", *words, "--dim", "n=6", "--json", "--candidates", 3)
@@ -75,7 +75,7 @@ def built(folder):
     measured = {one["kernel"]: one for one in picked["measured"]}
     if picked["call"] != CALL or sorted(measured) != [f"user_own_WAY_{way}" for way in range(5)] or tuning["sizes"] != {"n": 6}:
         FAILURES.append(f"configurations of the manifest: {tuning}")
-    for way, part in enumerate(("", "", "its results are not those of user_own_WAY_0", "crashed in its first run", "E0504: ")):
+    for way, part in enumerate(("", "", "its results are not those of user_own_WAY_0", "crashed in its first run", "E0313: ")):
         one = measured[f"user_own_WAY_{way}"]
         if part not in one.get("failure", "") or ("microseconds" in one) != (part == ""):
             FAILURES.append(f"the manifest says of WAY = {way}: {one}")

@@ -90,6 +90,8 @@ TEST_F(ProgramUser, MetaParametersAreRefusedInTheUsersLines) {
   const auto compiled = compile(program, Target::host(), {}, context_);
   ASSERT_FALSE(compiled);
   const std::string said = compiled.error().render();
+  EXPECT_EQ(compiled.error().code(), 313) << said;
+  EXPECT_EQ(compiled.error().family(), ErrorFamily::Program);
   EXPECT_EQ(compiled.error().diagnostics()[0].where.line, 3U) << said;
   EXPECT_NE(said.find("static_assert(WAY, "), std::string::npos) << said;
   EXPECT_EQ(said.find("user.h"), std::string::npos) << said;
@@ -229,12 +231,12 @@ TEST_F(ProgramUser, MistakesInTheSourceAreSaidInItsLines) {
                     "void k(Tensor<const float, 1> x, Tensor<float, 1> y) {\n  y(0) = x(0);\n  y(1) = nonsense;\n}\n"};
   broken.file = "mine.cpp";
   const Error error = compile_error(parse(text, {broken}));
-  EXPECT_EQ(error.code(), 504) << error.render();
+  EXPECT_EQ(error.code(), 313) << error.render();
   EXPECT_NE(error.render().find("mine.cpp:3"), std::string::npos) << error.render();
   EXPECT_NE(error.render().find("nonsense"), std::string::npos) << error.render();
   EXPECT_EQ(error.diagnostics().front().where.line_text, "  y(1) = nonsense;");
   const Error mismatch = compile_error(parse(text, {{"k", "void k(Tensor<const double, 1>, Tensor<float, 1>) {}\n"}}));
-  EXPECT_EQ(mismatch.code(), 504) << mismatch.render();
+  EXPECT_EQ(mismatch.code(), 313) << mismatch.render();
 }
 
 TEST_F(ProgramUser, WhatIsRefused) {

@@ -6,6 +6,16 @@
 namespace codetta::toolchain {
 namespace {
 
+TEST(CompilerMessages, WhoseSourceIsRefused) {
+  const auto users =
+      refused_source("void k() {\n}\n\n#line 1 \"codetta_user_entry.cu\"\nvoid entry();\n", "another one");
+  EXPECT_EQ(users.code, diag::Code::user_source);
+  EXPECT_EQ(users.help, "correct the source of the kernel there");
+  const auto ours = refused_source("// #line 1 \"codetta_user_entry.cu\"\n", "another one");
+  EXPECT_EQ(ours.code, diag::Code::compile_rejected);
+  EXPECT_EQ(ours.help, "report this with the kept source; another one may take it");
+}
+
 TEST(CompilerMessages, FormsOfBothCompilers) {
   const auto messages = parse_compiler_messages(
       "<stdin>: In function 'void f()':\n"
