@@ -56,8 +56,8 @@ union ScalarValue {
 };
 
 // The buffers of one reduction. Partials: one value (two for logsumexp and sums of exponents: largest, then sum of
-// exp(x - largest)) of the
-// reduction's compute dtype for each piece of the root space that a block finishes on its own (`pieces` below):
+// exp(x - largest)) of the reduction's compute dtype for each piece of the root space that a block finishes on its own
+// (`pieces` below):
 //   row:    partials[((batch * pieces_n + piece_n) * rows) + row]        piece_n = column / piece_cols
 //           (the first of a tile for all of them, where its matrices go by the copy engine)
 //   column: partials[((batch * pieces_m + piece_m) * cols) + column]     piece_m = row / piece_rows

@@ -51,10 +51,10 @@ std::string kernel_name(const FamilyProblem& problem, const CpuGemmConfig& confi
 
 // Vector clocks of one operation over a vector of f32; the table behind the epilogue's term.
 double vector_clocks(types::Op op, DType type);
-// Of the operations and reductions of a phase, an element.
 // Of a vector that a sum of exponents takes: largest, difference, exponential and sum.
 inline constexpr double sum_exp_clocks = 16;
 bool sums_exponents(const package::EpilogueProgram& program);
+// Of the operations and reductions of a phase, an element.
 double phase_clocks(const package::EpilogueProgram& program, uint32_t phase);
 std::vector<CostTerm> cost_terms(const FamilyProblem& problem, const CpuGemmConfig& config);
 

@@ -170,6 +170,24 @@ std::vector<NodeId> RegionFinder::own_reductions(const MadeFactor& made) const {
   return all;
 }
 
+bool RegionFinder::reads_stored_behind(const std::vector<NodeId>& nodes, const MadeFactor& made, int32_t level) const {
+  const auto stays = [&](NodeId node) {
+    return level_[node.index()] == level && cut_[node.index()] && is_stored(node) &&
+           std::find(nodes.begin(), nodes.end(), node) == nodes.end();
+  };
+  if (std::any_of(made.leaves.begin(), made.leaves.end(), stays)) return true;
+  std::set<NodeId> seen;
+  std::vector<NodeId> open = nodes;
+  while (!open.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second || level_[node.index()] != level || !cut_[node.index()]) continue;
+    if (stays(node)) return true;
+    for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+  }
+  return false;
+}
+
 bool RegionFinder::add_statistics() {
   for (const KernelRegion& region : kernels_) {
     if (!region.matmul || region.a_made.empty() || !region.a_made[0].reductions) continue;
@@ -182,6 +200,8 @@ bool RegionFinder::add_statistics() {
           return level_[node.index()] != level || !cut_[node.index()];
         }))
       continue;
+    // A map that stays, for what others read too, reads the rows anyway; and what it stores does not come before them.
+    if (reads_stored_behind(nodes, region.a_made[0], level)) continue;
     const Head& source = heads_[static_cast<size_t>(level)];
     const auto producer = std::find_if(kernels_.begin(), kernels_.end(), [&](const KernelRegion& kernel) {
       return source.product && kernel.matmul == source.node && kernel.more.empty() && !kernel.statistics;

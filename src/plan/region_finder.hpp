@@ -124,6 +124,8 @@ class RegionFinder {
   void find_made_behind();
   // Reductions of a made A that were cut off are tried where what they reduce is stored, once; whether there are any.
   bool add_statistics();
+  // Whether a kernel behind this product stores what a factor reads beside these reductions, or what they read.
+  [[nodiscard]] bool reads_stored_behind(const std::vector<NodeId>& nodes, const MadeFactor& made, int32_t level) const;
   void drop_statistics(const KernelRegion& region, const Error& error);
   [[nodiscard]] bool is_statistic(NodeId node) const { return statistic_[node.index()] && !cut_[node.index()]; }
   // Whether it lies nowhere but for its product; `readers`: heads that read it.

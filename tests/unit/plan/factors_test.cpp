@@ -92,6 +92,25 @@ TEST(GpuFactors, RowsAreFinishedWhereTheyAreMultiplied) {
       << notes_of(without);
 }
 
+// What reduces rows and is read by others too lies behind the map that computes it for them: none of it, or nothing
+// that reads it, moves to where the rows are stored.
+TEST(GpuFactors, RowsThatOthersReduceTooStayWithTheirMap) {
+  for (const char* others : {"", ", m", ", d", ", m, d", ", highest", ", e", ", both"}) {
+    const Plan plan =
+        plan_of(std::string("def f(q: bf16[128, 2048, 128], k: bf16[128, 2048, 128], v: bf16[128, 2048, 128]):\n"
+                            "    s = cast(q @ transpose(k), bf16)\n    t = s * 0.125\n    m = max(t, dim=-1)\n"
+                            "    e = exp(t - m)\n    d = sum(e, dim=-1)\n    highest = max(m)\n    both = d + m\n"
+                            "    y = cast(cast(e / d, bf16) @ v, bf16)\n    return y") +
+                    others + "\n",
+                "sm_90a");
+    const bool moved = std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
+      const auto& all = kernel.lowered.program.reductions;
+      return kernel.lowered.program.phases[0].reads_accumulator && !all.empty();
+    });
+    EXPECT_EQ(moved, std::string(others).empty()) << others << "\n" << notes_of(plan);
+  }
+}
+
 // A map that reads them again takes less where results of few columns have launches of their own.
 TEST(GpuFactors, RowsAreReducedByAMapWhereThatIsLess) {
   const Plan plan = plan_of(
