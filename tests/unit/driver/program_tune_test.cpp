@@ -332,7 +332,6 @@ TEST_F(ProgramTune, LoopsAreTunedOverRandomData) {
   EXPECT_EQ(branch->results[0].failure + branch->results[1].failure, "");
 }
 
-// What is in front crashes, hangs, or calls what is not there: data is random then, which is said.
 // A kernel trusts indices: those at random are such that it may.
 TEST_F(ProgramTune, RandomIndicesOfALoopAreInRange) {
   Context tuning = context("tuning");
@@ -359,6 +358,7 @@ TEST_F(ProgramTune, RandomIndicesOfALoopAreInRange) {
   for (const TuneResult& result : report->results) EXPECT_EQ(result.failure, "");
 }
 
+// What is in front crashes, hangs, or calls what is not there: data is random then, which is said.
 TEST_F(ProgramTune, WhereWhatIsInFrontDoesNotRun) {
   Context tuning = context("tuning");
   const std::string front = "void front(Tensor<const float, 2> x, Tensor<float, 2> y) { __builtin_trap(); }\n";

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "support.hpp"
+#include "support/sanitizers.hpp"
 
 namespace codetta::oracle::test {
 namespace {
@@ -189,14 +190,7 @@ TEST(LargeProducts, FewRowsOfLargeWeightsAreJudged) {
   }
 }
 
-// The allocators of the sanitizers reserve address space of their own.
-#if defined(__has_feature)
-#define CODETTA_HAS_FEATURE(x) __has_feature(x)
-#else
-#define CODETTA_HAS_FEATURE(x) 0
-#endif
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !CODETTA_HAS_FEATURE(address_sanitizer) && \
-    !CODETTA_HAS_FEATURE(thread_sanitizer)
+#if !CODETTA_ALLOCATOR_IS_SANITIZED
 // No more address space than `bytes` beside what is there.
 class AddressLimit {
  public:

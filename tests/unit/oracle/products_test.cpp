@@ -8,6 +8,7 @@
 
 #include "oracle/exactness.hpp"
 #include "support.hpp"
+#include "support/sanitizers.hpp"
 
 namespace codetta::oracle::test {
 namespace {
@@ -378,14 +379,7 @@ TEST(Sampling, ReductionsAreExact) {
   EXPECT_EQ(sampled.outputs[1].note, "96 of 256 columns");
 }
 
-// The allocators of the sanitizers abort on sizes that malloc refuses.
-#if defined(__has_feature)
-#define CODETTA_HAS_FEATURE(x) __has_feature(x)
-#else
-#define CODETTA_HAS_FEATURE(x) 0
-#endif
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !CODETTA_HAS_FEATURE(address_sanitizer) && \
-    !CODETTA_HAS_FEATURE(thread_sanitizer)
+#if !CODETTA_ALLOCATOR_IS_SANITIZED
 TEST(Sampling, WhatMemoryDoesNotHoldIsAnError) {
   float one = 1;
   constexpr int64_t size = int64_t{1} << 50;  // cells for it lie beyond any address space
