@@ -14,12 +14,17 @@ bool one_byte(DType dtype, uint64_t bits) {
 
 bool needs_steps_kernel(const Package& package, bool contents) {
   const auto strided = [&](uint32_t buffer) { return !package.buffers[buffer].strides.empty(); };
+  // As the caller lays it out: what a loop begins with may lie where an output does.
+  const auto in_pieces = [&](uint32_t buffer) {
+    const Buffer::Role role = package.buffers[buffer].role;
+    return strided(buffer) || role == Buffer::Role::Argument || role == Buffer::Role::Output;
+  };
   const auto needs = [&](const Step& step) {
     if (const auto* fill = std::get_if<Fill>(&step)) {
       return fill->mode != ZeroMode::None &&
              (strided(fill->buffer) || !one_byte(package.buffers[fill->buffer].dtype, fill->bits));
     }
-    if (const auto* copy = std::get_if<Copy>(&step)) return strided(copy->source) || strided(copy->target);
+    if (const auto* copy = std::get_if<Copy>(&step)) return in_pieces(copy->source) || in_pieces(copy->target);
     if (const auto* check = std::get_if<Check>(&step)) {
       return contents &&
              (std::holds_alternative<NanGuard>(check->guard) || std::holds_alternative<IndexGuard>(check->guard));

@@ -111,7 +111,13 @@ inline const std::vector<LayoutProgram>& layout_programs() {
       // What a step has made where an output lies is read again as if it had no gaps.
       {"def f(x: f32[\"m\", 12], i: i64[\"m\"], z: f32[\"m\", 12]):\n    y = index_put(x, i, 2.0 * z, dim=0)\n"
        "    u = exp(reshape(y, (3, \"4 * m\")))\n    t = sum(u, dim=0)\n    return y, u, t\n",
-       {{"m", 5}}}};
+       {{"m", 5}}},
+      // A loop and a branch begin with what lies where an output does.
+      {"def more(i, s):\n    return i < 3\ndef step(i, s):\n    return i + 1, s * 0.5\n"
+       "def same(s):\n    return s\ndef twice(s):\n    return s * 2.0\n"
+       "def f(x: f32[\"m\", 12], c: f32[1]):\n    y = relu(x) * 2.0\n"
+       "    i, s = while_loop(more, step, 0, y)\n    z = cond(sum(c) > 0.0, same, twice, y)\n    return y, s, z\n",
+       {{"m", 6}}}};
   return programs;
 }
 
