@@ -25,7 +25,17 @@ struct RemovedFile {
 };
 std::atomic<RemovedFile*> removed_files{nullptr};
 
-void end_by(int number) {
+extern "C" void on_interrupt(int number) {
+  if (ending.exchange(true)) return end_by_signal(number);
+  ending_signal.store(number);
+  if (!patient.load()) ::alarm(1);
+}
+
+extern "C" void on_alarm(int) { end_by_signal(ending_signal.load()); }
+
+}  // namespace
+
+void end_by_signal(int number) {
   for (const RemovedFile* file = removed_files.load(); file != nullptr; file = file->next) {
     if (file->active.load()) ::unlink(file->path.c_str());
   }
@@ -34,16 +44,6 @@ void end_by(int number) {
   ::sigaction(number, &action, nullptr);
   ::raise(number);
 }
-
-extern "C" void on_interrupt(int number) {
-  if (ending.exchange(true)) return end_by(number);
-  ending_signal.store(number);
-  if (!patient.load()) ::alarm(1);
-}
-
-extern "C" void on_alarm(int) { end_by(ending_signal.load()); }
-
-}  // namespace
 
 const std::atomic<bool>& interrupted() { return ending; }
 

@@ -40,6 +40,8 @@ class RemovedWhenEnded {
  private:
   std::atomic<bool>* active_;
 };
+// Ends the command by this signal, as if nobody had caught it, with the files that go with it. For handlers.
+void end_by_signal(int number);
 // 128 + the number of the signal, as shells have it; 0 when there was none.
 int interrupted_status();
 

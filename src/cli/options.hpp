@@ -81,6 +81,8 @@ std::string& internal_message();
 // The compiler's remarks rule the kernel out (E0533): another one of the list does the work.
 inline bool is_unfit(const Error& error) { return error.code() == 533; }
 Error usage_error(std::string headline, std::string reason, std::string help);
+// In the quotes of a shell where it needs them, so that a line can be pasted.
+std::string shell_word(const std::string& argument);
 // E0701 for a word that is none of `known`, given to `option` ("" where the text says so itself). `meant`: what was
 // probably meant; where it is "", the nearest of them.
 Error unknown_word(const std::string& kind, const std::string& word, const std::string& option,

@@ -155,9 +155,17 @@ TensorView view_of(const ProgramData& data, const std::string& output) {
   return view;
 }
 
-Result<void> keep_user_results(const Program& program, const CompiledProgram& compiled, const Target& target,
-                               const ProgramData& data, KeptResults& kept, Context& context) {
-  auto copies = copies_of_donated(program, data);
+// What makes a reproducer of a kernel, whose name belongs behind it.
+std::string reproducer_command(const CommonOptions& common, const ProgramOptions& options, const Sizes& sizes) {
+  std::string words = "codetta build " + shell_word(options.file);
+  for (const std::string& kernel : options.kernels) words += " --kernel " + shell_word(kernel);
+  for (const auto& [name, size] : sizes) words += " --dim " + shell_word(name + "=" + std::to_string(size));
+  if (!common.target.empty()) words += " --target " + shell_word(common.target);
+  return words + " -o FOLDER --repro";
+}
+
+Result<void> keep_user_results(ProgramRun run, const ProgramData& data, KeptResults& kept) {
+  auto copies = copies_of_donated(run.program, data);
   if (!copies) return std::move(copies).error();
   ProgramData first;
   first.arguments = data.arguments;
@@ -167,12 +175,8 @@ Result<void> keep_user_results(const Program& program, const CompiledProgram& co
       if (copy.name == argument.name) argument.value = copy.value;
     }
   }
-  const ProgramRun run{.program = program,
-                       .compiled = compiled,
-                       .target = target,
-                       .context = context,
-                       .observer = keep_results(kept),
-                       .observed = Observed::results};
+  run.observer = keep_results(kept);
+  run.observed = Observed::results;
   auto done = run(first);
   if (!done) return std::move(done).error();
   return {};
@@ -296,26 +300,27 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   auto compiled = codetta::compile(program, target, options.hints.empty() ? data.shapes.symbols : asked.hints, context,
                                    compile_progress(common));
   if (!compiled) return report(compiled.error(), common.json);
+  ProgramRun run{.program = program,
+                 .compiled = *compiled,
+                 .target = target,
+                 .context = context,
+                 .seed = options.seed,
+                 .user_kernels = !options.kernels.empty(),
+                 .crash_help = reproducer_command(common, options, data.shapes.symbols),
+                 .json = common.json};
   if (options.bisect) {
     // Kernels of the user's are taken as a first run leaves them.
     KeptResults kept;
     if (!options.kernels.empty()) {
-      if (auto ran = keep_user_results(program, *compiled, target, data, kept, context); !ran)
-        return report(ran.error(), common.json);
+      if (auto ran = keep_user_results(run, data, kept); !ran) return report(ran.error(), common.json);
     }
     return bisect_program(common, program, data, target, asked.hints, options.seed, std::move(kept.calls), context);
   }
   auto watch = Watch::make(options, places_of(begun->given, options));
   if (!watch) return report(watch.error(), common.json);
-  const ProgramRun run{.program = program,
-                       .compiled = *compiled,
-                       .target = target,
-                       .context = context,
-                       .check = options.check,
-                       .seed = options.seed,
-                       .observer = watch->observer(),
-                       .observed = watch->observer() ? watch->observed() : Observed::steps,
-                       .user_kernels = !options.kernels.empty()};
+  run.check = options.check;
+  run.observer = watch->observer();
+  run.observed = run.observer ? watch->observed() : Observed::steps;
   auto done = run(data);
   if (auto kept = watch->finish(begun->source.name, done.has_value()); !kept) return report(kept.error(), common.json);
   if (!done) {

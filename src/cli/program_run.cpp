@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/crash.hpp"
 #include "cli/on_device.hpp"
 #include "codetta/contents.hpp"
 
@@ -179,6 +180,11 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   KeptResults kept;
   how.observer = check && user_kernels ? keep_results(kept, observer) : observer;
   how.observed = check && user_kernels ? std::max(observed, Observed::results) : observed;
+  std::optional<CrashTold> crashes;
+  if (user_kernels && !device) {
+    crashes.emplace(crash_help, json);
+    how.starting = [&crashes](const StepRecord& step) { crashes->starts(step); };
+  }
   auto execution = compiled.prepare(arguments, how);
   if (!execution) return std::move(execution).error();
   done.prepare_ms = milliseconds_since(start);
@@ -187,6 +193,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   done.kernels = execution->kernels();
   const auto running = std::chrono::steady_clock::now();
   if (auto ran = execution->run(); !ran) return std::move(ran).error();
+  crashes.reset();
   if (device) {
     if (auto finished = device->synchronize(); !finished) return std::move(finished).error();
   }

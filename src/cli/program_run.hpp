@@ -38,7 +38,11 @@ struct ProgramRun {
   uint64_t seed = 1;
   StepObserver observer{};  // of the run
   Observed observed = Observed::values;
-  bool user_kernels = false;  // kernels of the user's are called: a check takes their results as given
+  // Kernels of the user's are called: a check takes their results as given, and one that crashes is told
+  // (cli/crash.hpp).
+  bool user_kernels = false;
+  std::string crash_help{};  // of these: as CrashTold takes it
+  bool json = false;         // is how a crash is told
 
   struct Done {
     double prepare_ms = 0, run_ms = 0;

@@ -12,15 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the quotes of a shell, so that the line can be pasted.
-std::string quoted(const std::string& argument) {
-  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos) return argument;
-  std::string text = "'";
-  for (const char c : argument) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 bool write(const fs::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
   out << text;
@@ -37,7 +28,7 @@ std::string keep(const Repro& repro, const fs::path& parent) {
   if (!fs::create_directory(folder, failed) || failed) return {};
   fs::permissions(folder, fs::perms::owner_all, failed);
   std::string command;
-  for (const std::string& argument : repro.command) command += (command.empty() ? "" : " ") + quoted(argument);
+  for (const std::string& argument : repro.command) command += (command.empty() ? "" : " ") + shell_word(argument);
   bool whole = write(folder / "command.txt", command + "\n") && write(folder / "message.txt", repro.message);
   whole = whole &&
           write(folder / "version.txt", std::string("codetta ") + version() + "\n" + Target::host().to_string() + "\n");

@@ -477,7 +477,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
   CODETTA_TRY(runtime::Bindings bindings, driver::bind(*state->package, graph, arguments));
   CODETTA_CHECK_OK(check_externs(graph, *state->package, run_options.externs));
   std::shared_ptr<const driver::StepRecords> records;
-  if (run_options.observer) {
+  if (run_options.observer || run_options.starting) {
     CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state));
     records = std::make_shared<const driver::StepRecords>(state->package, plan);
   }
@@ -487,7 +487,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
     driver::GpuPreparation how{.checked = run_options.checked, .contents = !captured, .unaligned = &unaligned};
     for (const ExternFunction& external : run_options.externs)
       how.outside.externs.push_back({external.name, external.function, external.context});
-    if (records != nullptr) how.observer = driver::gpu_observer(records, run_options.observer, run_options.observed);
+    if (run_options.observer) how.observer = driver::gpu_observer(records, run_options.observer, run_options.observed);
     CODETTA_TRY(runtime::cuda::Execution execution, driver::prepare_gpu(*state->context, state->package, state->target,
                                                                         std::move(bindings), seconds, std::move(how)));
     return driver::ExecutionState::make(std::move(execution), state, state->package, seconds, in_text);
@@ -497,7 +497,12 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
   options.allocator = state->context->allocator;
   options.checked = run_options.checked;
   options.unaligned = &unaligned;
-  if (records != nullptr) {
+  if (run_options.starting) {
+    options.starting = [records, starting = run_options.starting](const package::Step& step) {
+      starting(records->started(step));
+    };
+  }
+  if (run_options.observer) {
     options.observer = [records, observer = run_options.observer](const runtime::StepEvent& event) {
       return observer(records->record(event));
     };

@@ -56,9 +56,16 @@ void StepRecords::add(const package::StepList& steps, const std::string& list, b
   }
 }
 
+StepRecord StepRecords::started(const package::Step& step) const {
+  const Known& known = steps_.at(&step);
+  return {known.text, known.kernel, known.function, known.origins, 0, 0, {}, {}};
+}
+
 StepRecord StepRecords::record(const runtime::StepEvent& event) const {
   const Known& known = steps_.at(event.step);
-  StepRecord record{known.text, known.kernel, known.function, known.origins, event.begin_ns, event.end_ns, {}, {}};
+  StepRecord record = started(*event.step);
+  record.begin_ns = event.begin_ns;
+  record.end_ns = event.end_ns;
   for (const uint32_t buffer : known.written)
     record.written.push_back({package_->buffers[buffer].name, event.tensors[buffer]});
   for (const uint32_t buffer : known.results)

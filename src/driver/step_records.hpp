@@ -28,6 +28,8 @@ class StepRecords {
   // The package was emitted from the plan, or from one that differs in the choice of candidates only.
   StepRecords(package::PackageRef package, const plan::Plan& plan);
   [[nodiscard]] StepRecord record(const runtime::StepEvent& event) const;
+  // Of a step that has not run: without values and times.
+  [[nodiscard]] StepRecord started(const package::Step& step) const;
   // By the text of a record.
   [[nodiscard]] const Known& known(const std::string& text) const { return *by_text_.at(text); }
   [[nodiscard]] const std::string& text_of(const package::Step* step) const { return steps_.at(step).text; }

@@ -87,6 +87,71 @@ TEST_F(ProgramObserve, TellsEveryLaunchWithItsLinesAndValues) {
   EXPECT_DOUBLE_EQ(sums[1], statistics(data.tensors.back()->view()).mean);
 }
 
+// Each step is told before its first element is written, and where nobody looks at what it wrote, too.
+TEST_F(ProgramObserve, TellsEveryStepBeforeItRuns) {
+  const auto program = Program::parse(
+                           "def more(i, x):\n    return i < 2\n"
+                           "def body(i, x):\n    return i + 1, x * 2.0\n"
+                           "def f(x: f32[4, 4], w: f32[4, 4]):\n    i, s = while_loop(more, body, 0, x)\n"
+                           "    y = relu(s @ w)\n    return y\n",
+                           "f.py")
+                           .value();
+  const std::vector<ProgramInput> inputs{random_input("x", f32, {4, 4}, 1), random_input("w", f32, {4, 4}, 2)};
+  const auto compiled = compile(program, Target::host(), {}, context_).value();
+  for (const bool observed : {false, true}) {
+    const Bound data = bound(program, inputs);
+    std::vector<std::string> started, ended, open;
+    std::optional<StepRecord> last;
+    RunOptions options;
+    options.starting = [&](const StepRecord& record) {
+      EXPECT_TRUE(record.written.empty() && record.results.empty());
+      started.push_back(record.step);
+      open.push_back(record.step);
+      last = record;
+    };
+    if (observed) {
+      options.observer = [&](const StepRecord& record) -> Result<void> {
+        EXPECT_EQ(open.empty() ? std::string() : open.back(), record.step);
+        if (!open.empty()) open.pop_back();
+        ended.push_back(record.step);
+        return {};
+      };
+    }
+    const auto ran = compiled.run(data.arguments, {}, options);
+    ASSERT_TRUE(ran) << ran.error().message();
+    ASSERT_TRUE(last);
+    EXPECT_EQ(last->origins, (std::vector<std::string>{"f.py:7: y = relu(s @ w)"}));
+    EXPECT_NE(last->kernel.find("codetta_relu_"), std::string::npos) << last->kernel;
+    const auto in_body = std::count_if(started.begin(), started.end(), [](const std::string& step) {
+      return step.starts_with("list 1, ") && step.ends_with("(launch_kernel)");
+    });
+    EXPECT_GE(in_body, 2);
+    EXPECT_EQ(in_body % 2, 0) << "two passes";
+    std::sort(started.begin(), started.end());
+    std::sort(ended.begin(), ended.end());
+    EXPECT_EQ(ended, observed ? started : std::vector<std::string>());
+  }
+}
+
+// The steps of a program of launches alone are told as well, before they write.
+TEST_F(ProgramObserve, TellsLaunchesBeforeTheyWrite) {
+  const auto program = Program::parse(two_layers, "mlp.py").value();
+  const Bound data = bound(program, layers());
+  const TensorView y = data.tensors.back()->view();
+  const double poison = *y.as<float>();
+  std::vector<std::string> lines;
+  RunOptions options;
+  options.starting = [&](const StepRecord& record) {
+    lines.insert(lines.end(), record.origins.begin(), record.origins.end());
+    const double now = *y.as<float>();
+    EXPECT_TRUE(now == poison || (std::isnan(now) && std::isnan(poison))) << record.step;
+  };
+  const auto compiled = compile(program, Target::host(), {}, context_).value();
+  ASSERT_TRUE(compiled.run(data.arguments, {}, options));
+  EXPECT_EQ(lines, (std::vector<std::string>{"mlp.py:2: h = relu(x @ w)", "mlp.py:3: y = h @ v"}));
+  EXPECT_FALSE(std::isnan(*y.as<float>()));
+}
+
 TEST_F(ProgramObserve, AnErrorOfTheObserverEndsTheRun) {
   const auto program = Program::parse(two_layers, "mlp.py").value();
   const Bound data = bound(program, layers());

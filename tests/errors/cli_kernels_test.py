@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of the user's that go wrong on a CPU: what `codetta run` says of them before it ends as the signal would end it. Argument: the built command."""
+import json
+import pathlib
+import resource
+import shlex
+import signal
+import tempfile
+
+from cli_support import FAILURES, expect, outcome, run
+
+PROGRAM = """def f(x: f32["n", 8], by: f32):
+    h = x + 1.0
+    y = user_kernel("own", h, by, out="f32[n, 8]")
+    z = relu(y) * 2.0
+    return z
+"""
+SOURCE = """extern "C" int munmap(void*, unsigned long);
+extern "C" [[noreturn]] void abort();
+__attribute__((noinline)) int deep(volatile int* at) {
+  volatile int here[4096];
+  here[5] = *at;
+  return deep(here + 5) + here[7];
+}
+void own(Tensor<const float, 2> x, float by, Tensor<float, 2> y) {
+  for (int64_t r = 0; r < x.size(0); ++r)
+    for (int64_t c = 0; c < 8; ++c) y(r, c) = x(r, c) * by;
+  BODY
+}
+"""
+LOOP = """def more(i: i32, x: f32["n", 8]):
+    return i < 3
+
+def step(i: i32, x: f32["n", 8]):
+    y = user_kernel("own", x, 2.0, out="f32[n, 8]")
+    return i + 1, y
+
+def f(x: f32["n", 8]):
+    i, y = while_loop(more, step, 0, x)
+    return y
+"""
+
+
+def no_core():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def crashes(folder, cache):
+    """The signal, the step, the lines and a reproducer that can be pasted, in text and JSON; nothing of a run that works."""
+    program, words = folder / "p.py", ["--kernel", f"own={folder / 'own.cc'}", *cache]
+    program.write_text(PROGRAM)
+
+    def said(body, *more, file=program):
+        (folder / "own.cc").write_text(SOURCE.replace("BODY", body))
+        return run("run", file, *words, *more, cwd=folder, preexec_fn=no_core)
+
+    for body, number in (("*(volatile int*)8 = 1;", signal.SIGSEGV), ("__builtin_trap();", signal.SIGILL), ("abort();", signal.SIGABRT),
+                         ("volatile int one = 1; y(0, 0) = deep(&one);", signal.SIGSEGV)):
+        for option in ([], ["--json"], ["--check"], ["--bisect"], ["--values"]):
+            done = said(body, "--dim", "n=5", *option)
+            text = json.loads(done.stderr.splitlines()[-1])["diagnostics"][0] if option == ["--json"] else done.stderr
+            whole = f"error[{text['code']}]: {text['headline']}\nnote: {text['reason']}\nhelp: {text['help']}\n" if option == ["--json"] else text
+            lines = whole.splitlines()
+            if (done.returncode != -number or f"error[E0617]: kernel own crashed: {number.name}" not in lines or lines[-2].count("(launch_kernel), kernel codetta_own_") != 1 or
+                    not lines[-2].endswith('p.py:3: y = user_kernel("own", h, by, out="f32[n, 8]")')):
+                FAILURES.append(f"a kernel with {body}, {option}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    said("__builtin_trap();", "--dim", "n=5", "--save-values", "values")
+    if [path.suffix for path in (folder / "values").iterdir()] != [".npy"]:
+        FAILURES.append(f"kept of the step before: {list((folder / 'values').iterdir())}")
+    # What the last line says to do is what there is to do.
+    command = shlex.split(lines[-1].split("`")[1])
+    command[command.index("FOLDER")] = str(folder / "alone")
+    expect(0, "codetta_own_", *command[1:], *cache, cwd=folder)
+    if not (folder / "alone" / "build.sh").exists():
+        FAILURES.append(f"no reproducer by {command}")
+    done = said("", "--dim", "n=5", "--check")
+    if done.returncode != 0 or "E0617" in done.stderr:
+        FAILURES.append(f"a kernel that works: {done.returncode}\n{done.stderr}")
+    # A step behind it that falls into what the kernel did.
+    done = said("munmap((void*)(((unsigned long)&y(0, 0) + 65535) / 65536 * 65536), 65536);", "--dim", "n=40000")
+    for part in ("error[E0617]: kernel codetta_relu_mul_", " crashed: SIGSEGV\n", "p.py:4: z = relu(y) * 2.0\n", "kernel codetta_own_",
+                 ", ran before it, and may have written where it may not\n", "--repro codetta_own_"):
+        if done.returncode != -signal.SIGSEGV or part not in done.stderr:
+            FAILURES.append(f"a step behind a kernel that takes memory away: no {part!r}, status {done.returncode}\n{done.stderr}")
+    # In a loop, at its third pass.
+    program = folder / "loop.py"
+    program.write_text(LOOP)
+    done = said("static int passes = 0; if (++passes == 3) __builtin_trap();", "--dim", "n=5", file=program)
+    if done.returncode != -signal.SIGILL or "note: list 1, step " not in done.stderr or "loop.py:5" not in done.stderr:
+        FAILURES.append(f"a kernel in a loop: status {done.returncode}\n{done.stderr}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        crashes(folder, ["--cache-dir", folder / "cache"])
+    return outcome()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
