@@ -414,9 +414,8 @@ Result<void> Execution::State::prepare() {
   CODETTA_CHECK_OK(bind_constants());
   if (options.checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
   CODETTA_CHECK_OK(Preparing(*this).walk(package->steps, 0));
-  only_launches =
-      !options.observer && !options.starting &&
-      std::all_of(lists[0].begin(), lists[0].end(), [](const Active& a) { return a.launch >= 0; });
+  only_launches = !options.observer && !options.starting &&
+                  std::all_of(lists[0].begin(), lists[0].end(), [](const Active& a) { return a.launch >= 0; });
   return {};
 }
 

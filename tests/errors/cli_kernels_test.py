@@ -64,15 +64,15 @@ def crashes(folder, cache):
             if (done.returncode != -number or f"error[E0617]: kernel own crashed: {number.name}" not in lines or lines[-2].count("(launch_kernel), kernel codetta_own_") != 1 or
                     not lines[-2].endswith('p.py:3: y = user_kernel("own", h, by, out="f32[n, 8]")')):
                 FAILURES.append(f"a kernel with {body}, {option}: status {done.returncode}\n{done.stdout}{done.stderr}")
-    said("__builtin_trap();", "--dim", "n=5", "--save-values", "values")
-    if [path.suffix for path in (folder / "values").iterdir()] != [".npy"]:
-        FAILURES.append(f"kept of the step before: {list((folder / 'values').iterdir())}")
     # What the last line says to do is what there is to do.
     command = shlex.split(lines[-1].split("`")[1])
     command[command.index("FOLDER")] = str(folder / "alone")
     expect(0, "codetta_own_", *command[1:], *cache, cwd=folder)
     if not (folder / "alone" / "build.sh").exists():
         FAILURES.append(f"no reproducer by {command}")
+    said("__builtin_trap();", "--dim", "n=5", "--save-values", "values")
+    if [path.suffix for path in (folder / "values").iterdir()] != [".npy"]:
+        FAILURES.append(f"kept of the step before: {list((folder / 'values').iterdir())}")
     done = said("", "--dim", "n=5", "--check")
     if done.returncode != 0 or "E0617" in done.stderr:
         FAILURES.append(f"a kernel that works: {done.returncode}\n{done.stderr}")
