@@ -11,6 +11,7 @@
 #include "driver/machine.hpp"
 #include "emit/emit.hpp"
 #include "runtime/cpu/module.hpp"
+#include "toolchain/undefined.hpp"
 
 namespace codetta {
 
@@ -204,7 +205,14 @@ namespace {
 
 Result<LoadedKernel> loaded(const std::string& object, const package::Kernel& kernel, const std::string& digest) {
   LoadedKernel result;
-  CODETTA_TRY(result.entry.module, runtime::cpu::Module::load(object, std::string(emit::entry_digest_symbol), digest));
+  auto module = runtime::cpu::Module::load(object, std::string(emit::entry_digest_symbol), digest);
+  if (!module && package::is_user(kernel.config)) {
+    const std::string& why = module.error().diagnostics().front().reason;
+    if (const auto names = toolchain::undefined_names(why); !names.empty())
+      return toolchain::undefined_in_users(kernel.name, kernel.source, names,
+                                           "told by the loader: " + why.substr(0, why.find(';')));
+  }
+  CODETTA_TRY(result.entry.module, std::move(module));
   void* symbol = result.entry.module->symbol(kernel.symbol);
   if (symbol == nullptr) {
     return diag::error(diag::Code::module_digest, "the compiled object lacks its entry point")

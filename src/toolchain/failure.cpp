@@ -83,7 +83,8 @@ Error rejected(const FailedRun& run, const base::ProcessResult& result) {
 
 }  // namespace
 
-std::string_view line_at(std::string_view source, std::string_view first, std::string_view file, uint32_t number) {
+std::vector<SourceLine> lines_of(std::string_view source, std::string_view first) {
+  std::vector<SourceLine> lines;
   std::string_view here = first;
   uint32_t next = 1;
   for (const std::string_view line : base::split(source, '\n')) {
@@ -91,9 +92,16 @@ std::string_view line_at(std::string_view source, std::string_view first, std::s
     if (line.starts_with("#line ") && open < close) {
       next = static_cast<uint32_t>(base::parse_int64(base::trim(line.substr(6, open - 6))).value_or(1));
       here = line.substr(open + 1, close - open - 1);
-    } else if (next++ == number && here == file) {
-      return line;
+    } else {
+      lines.push_back({line, here, next++});
     }
+  }
+  return lines;
+}
+
+std::string_view line_at(std::string_view source, std::string_view first, std::string_view file, uint32_t number) {
+  for (const SourceLine& line : lines_of(source, first)) {
+    if (line.number == number && line.file == file) return line.text;
   }
   return {};
 }

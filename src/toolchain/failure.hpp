@@ -27,7 +27,13 @@ struct FailedRun {
 // not be (folder "").
 std::string keep_refused(const std::string& folder, std::string_view source, std::string_view extension);
 // A line by the name and number that the compiler knows it by: parts of the source begin with #line 1 "name", what is
-// in front of them is called `first`. Empty where there is none.
+// in front of them is called `first`.
+struct SourceLine {
+  std::string_view text, file;
+  uint32_t number = 0;
+};
+std::vector<SourceLine> lines_of(std::string_view source, std::string_view first);
+// Empty where there is none.
 std::string_view line_at(std::string_view source, std::string_view first, std::string_view file, uint32_t number);
 // The first five errors among the messages, in the user's text where that asks for what is wrong: the first of all is
 // where the error is, if it has a place.

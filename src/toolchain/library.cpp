@@ -17,6 +17,7 @@
 #include "toolchain/failure.hpp"
 #include "toolchain/probe.hpp"
 #include "toolchain/run_jobs.hpp"
+#include "toolchain/undefined.hpp"
 #include "toolchain/work_folder.hpp"
 
 namespace codetta::toolchain {
@@ -90,6 +91,7 @@ class LibraryBuild {
           .help("raise the timeout, or free the machine");
     }
     if (!ran || !ran->success()) {
+      if (const std::optional<Error> users = undefined_in_unit(ran)) return *users;
       auto error = diag::error(diag::Code::link_failed, fmt::format("the library {} could not be linked", job_.name));
       std::string why = ran ? std::string(base::trim(ran->errors)) : ran.error().message();
       if (why.size() > 1500) why = why.substr(0, 1500) + "...";
@@ -112,6 +114,19 @@ class LibraryBuild {
   }
 
  private:
+  // Where the linker looked for what a kernel of the user's calls.
+  [[nodiscard]] std::optional<Error> undefined_in_unit(const base::Expected<base::ProcessResult>& ran) const {
+    const std::vector<std::string> names = ran ? undefined_names(ran->errors) : std::vector<std::string>();
+    for (size_t i = 0; i < job_.units.size() && !names.empty(); ++i) {
+      const CompileJob& unit = job_.units[i];
+      if (!is_users(unit.source) || ran->errors.find(object_of(i)) == std::string::npos) continue;
+      return undefined_in_users(unit.label, unit.source, names,
+                                fmt::format("{} ended with {}:\n{}", compiler_.path, ran->summary(),
+                                            base::trim(std::string_view(ran->errors).substr(0, 1500))));
+    }
+    return std::nullopt;
+  }
+
   [[nodiscard]] static std::string object_of(size_t unit) { return fmt::format("unit_{}.o", unit); }
 
   [[nodiscard]] base::ProcessRequest process(const std::string& program) const {

@@ -42,13 +42,6 @@ CompilerMessage::Place place_of(std::string_view text) {
   return place;
 }
 
-// What is not the user's: embedded headers, and what is generated around the user's source.
-bool is_ours(std::string_view file) {
-  if (file.starts_with("./")) file.remove_prefix(2);
-  return file == "<stdin>" || file.starts_with("device/") || file.starts_with("codetta/") ||
-         file.starts_with("codetta_");
-}
-
 bool contains_any(std::string_view log, std::initializer_list<std::string_view> texts) {
   return std::any_of(texts.begin(), texts.end(),
                      [&](std::string_view text) { return log.find(text) != std::string_view::npos; });
@@ -95,6 +88,12 @@ std::vector<CompilerMessage> parse_compiler_messages(std::string_view log) {
   return messages;
 }
 
+bool is_ours(std::string_view file) {
+  if (file.starts_with("./")) file.remove_prefix(2);
+  return file == "<stdin>" || file.starts_with("device/") || file.starts_with("codetta/") ||
+         file.starts_with("codetta_");
+}
+
 CompilerMessage in_users_text(CompilerMessage message) {
   if (!is_ours(message.file)) return message;
   const auto place = std::find_if(message.instantiated_at.begin(), message.instantiated_at.end(),
@@ -106,9 +105,12 @@ CompilerMessage in_users_text(CompilerMessage message) {
   return message;
 }
 
+bool is_users(std::string_view source) {
+  return source.find("\n#line 1 \"codetta_user_entry.") != std::string_view::npos;
+}
+
 RefusedSource refused_source(std::string_view source, std::string_view instead) {
-  if (source.find("\n#line 1 \"codetta_user_entry.") != std::string_view::npos)
-    return {diag::Code::user_source, "correct the source of the kernel there"};
+  if (is_users(source)) return {diag::Code::user_source, "correct the source of the kernel there"};
   return {diag::Code::compile_rejected, fmt::format("report this with the kept source; {} may take it", instead)};
 }
 

@@ -28,9 +28,13 @@ struct CompilerMessage {
 // lines (quoted source, "In function ...") are left out.
 std::vector<CompilerMessage> parse_compiler_messages(std::string_view log);
 
+// Whether a compiler's file is not the user's: embedded headers, and what is generated around the user's source.
+bool is_ours(std::string_view file);
 // An error in our own text that a template of it brought there is shown where the user's text asks for that.
 CompilerMessage in_users_text(CompilerMessage message);
 
+// Whether the source of a kernel holds one of the user's.
+bool is_users(std::string_view source);
 // Of a source that was refused: it holds a kernel of the user's, so that the mistake is the user's, wherever the
 // compiler sees it; else what we emitted is at fault. What the error is, and what to do.
 struct RefusedSource {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of the user's that go wrong on a CPU: what `codetta run` says of them before it ends as the signal would end it. Argument: the built command."""
+"""Kernels of the user's that go wrong on a CPU: what is said of those that crash, before the command ends as the signal would end it, and of those that
+call what is not defined. Argument: the built command."""
 import json
 import pathlib
 import resource
@@ -90,10 +91,26 @@ def crashes(folder, cache):
         FAILURES.append(f"a kernel in a loop: status {done.returncode}\n{done.stderr}")
 
 
+def undefined(folder, cache):
+    """What is declared and not defined is a mistake of the source, told at its line: in a run, where the loader finds it, and in a library, where a linker does."""
+    (folder / "p.py").write_text(PROGRAM)
+    (folder / "own.cc").write_text(SOURCE.replace("void own", "namespace there { template <class T> T absent(T); }\nvoid own").replace("BODY", "there::absent<long>(2);"))
+    shown = ("error[E0313]: the source of 'codetta_own_", "' uses what is not defined: long there::absent<long>(long)\n  --> own.cc:12:10\n",
+             "  |          ^^^^^^ declared, and defined nowhere\nnote: ", "\nhelp: define it in the source of the kernel\n")
+    for words in (["run", "p.py", "--dim", "n=5"], ["compile", "p.py"], ["build", "p.py", "--hint", "n=5", "-o", "libp.so"]):
+        done = expect(1, shown[1], *words, "--kernel", "own=own.cc", *cache, cwd=folder)
+        for part in shown:
+            if part not in done.stderr:
+                FAILURES.append(f"{words}: no {part!r}\n{done.stderr}")
+    if (folder / "libp.so").exists():
+        FAILURES.append("a library that calls what is not defined was made")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         crashes(folder, ["--cache-dir", folder / "cache"])
+        undefined(folder, ["--cache-dir", folder / "cache"])
     return outcome()
 
 

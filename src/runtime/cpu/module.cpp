@@ -123,11 +123,13 @@ Result<std::shared_ptr<const Module>> Module::load(std::string_view bytes, const
   if (const std::string defect = defect_of(bytes); !defect.empty()) return refuse(defect);
   std::string reason;
   void* handle = load_from_memory(bytes, calls, reason);
+  std::string last = reason;
   for (const char* parent : {"/dev/shm", "/tmp", "/var/tmp"}) {
     if (handle != nullptr) break;
     std::string why;
     handle = load_from_folder(parent, bytes, why);
-    if (handle == nullptr) reason += fmt::format("; from {}: {}", parent, why);
+    if (handle == nullptr) reason += fmt::format("; from {}: {}", parent, why == last ? "the same" : why);
+    last = why;
   }
   if (handle == nullptr) return refuse(reason);
 
