@@ -40,7 +40,7 @@ struct CacheReport {
   std::string directory;
   bool enabled = false;
   bool read_only = false;  // nothing in it is changed
-  std::string warning;     // why not, if not; or the first thing that failed since
+  std::string warning;     // why not, if not; or the first thing that failed since, or a folder of it that fails
   int64_t entries = 0, bytes = 0, capacity_bytes = 0;
   int64_t hits = 0, misses = 0, damaged = 0, io_errors = 0, stored = 0, evicted = 0;  // of this process
 };

@@ -80,6 +80,7 @@ int cache(const CommonOptions& common, const std::string& action) {
     std::printf("%s: %s, %lld entries, %lld of %lld bytes\n", cache.directory.c_str(),
                 cache.read_only ? "read-only" : "in use", static_cast<long long>(cache.entries),
                 static_cast<long long>(cache.bytes), static_cast<long long>(cache.capacity_bytes));
+    if (!cache.warning.empty()) std::printf("%s\n", cache.warning.c_str());
   }
   return status;
 }

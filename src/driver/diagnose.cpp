@@ -196,7 +196,12 @@ std::vector<Finding> diagnose(Context& context) {
   add_hip(findings, state);
   add_absent_device(findings, state.options.device);
   const CacheReport cache = cache_report(context);
-  if (cache.enabled) {
+  if (cache.enabled && !cache.warning.empty()) {
+    findings.push_back({"cache", false, cache.warning,
+                        fmt::format("`chmod -R go-w {0}` where others may write, `chown -R $(id -u) {0}` where it is "
+                                    "another user's; or set CODETTA_CACHE_DIR to another folder",
+                                    cache.directory)});
+  } else if (cache.enabled) {
     findings.push_back({"cache", true,
                         fmt::format("{}: {} entries, {:.1f} of {:.1f} MiB", cache.directory, cache.entries,
                                     static_cast<double>(cache.bytes) / 1048576.0,
@@ -239,6 +244,7 @@ CacheReport cache_report(Context& context) {
   report.warning = state.cache->warning();
   report.capacity_bytes = state.options.cache_bytes;
   if (!report.enabled) return report;
+  if (report.warning.empty()) report.warning = state.cache->defect();
   const toolchain::CacheStatistics statistics = state.cache->statistics();
   report.entries = statistics.entries;
   report.bytes = statistics.bytes;

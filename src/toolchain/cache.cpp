@@ -69,14 +69,18 @@ void Cache::State::warn(const std::string& text) {
   if (options.on_warning) options.on_warning(text);
 }
 
+std::string Cache::State::why(const base::SystemError& error) const {
+  const std::string folder = options.directory + "/" + error.path;
+  if (error.call == "check owner") return fmt::format("{} belongs to another user", folder);
+  if (error.call == "check mode")
+    return fmt::format("{} may write to {} (chmod 700 closes it)", writers_of(folder), folder);
+  return error.message();
+}
+
 void Cache::State::io_error(const base::SystemError& error) {
   ++io_errors;
-  std::string why = error.message();
-  const std::string folder = options.directory + "/" + error.path;
-  if (error.call == "check owner") why = fmt::format("{} belongs to another user", folder);
-  if (error.call == "check mode")
-    why = fmt::format("{} may write to {} (chmod 700 closes it)", writers_of(folder), folder);
-  warn(fmt::format("the cache in {} does not work: {}; kernels are compiled but not kept", options.directory, why));
+  warn(fmt::format("the cache in {} does not work: {}; kernels are compiled but not kept", options.directory,
+                   why(error)));
 }
 
 base::Expected<base::FileDescriptor> Cache::State::folder_of(const std::string& name, bool make) const {

@@ -42,6 +42,7 @@ struct Cache::State {
   // The first one stays.
   void warn(const std::string& text);
   void io_error(const base::SystemError& error);
+  [[nodiscard]] std::string why(const base::SystemError& error) const;  // with what helps
 
   // An entry's folder; made when `make`.
   base::Expected<base::FileDescriptor> folder_of(const std::string& name, bool make) const;

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/file.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -256,6 +258,29 @@ void Cache::clear() {
                 });
   sweep_locks(state_->root, *state_->calls);
   restart_log(state_->root, 0, *state_->calls);
+}
+
+std::string Cache::defect() const {
+  if (!enabled()) return {};
+  std::string first;
+  size_t more = 0;
+  for (size_t i = 0; i < root_folder; ++i) {
+    struct stat info {};
+    const std::string name = folder_name(i);
+    if (state_->calls->fstatat(state_->root.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    const auto folder = state_->folder_of(name, !state_->options.read_only);
+    if (folder) continue;
+    if (first.empty()) {
+      first = state_->why(folder.error());
+    } else {
+      ++more;
+    }
+  }
+  if (first.empty()) return {};
+  const std::string others = more == 0   ? std::string()
+                             : more == 1 ? ", and another of its folders cannot be used"
+                                         : fmt::format(", and {} more of its folders cannot be used", more);
+  return fmt::format("{}{}; kernels that belong there are compiled but not kept", first, others);
 }
 
 CacheStatistics Cache::statistics() {

@@ -152,6 +152,21 @@ TEST_F(CacheFile, SubfoldersMayBeReadButNotWrittenByOthers) {
       << cache_->warning();
 }
 
+// What stores would meet, without one.
+TEST_F(CacheFile, FoldersThatCannotBeUsedAreTold) {
+  const std::string folder = file_.substr(0, file_.rfind('/'));
+  EXPECT_EQ(cache_->defect(), "");
+  ASSERT_EQ(::chmod(folder.c_str(), 0755), 0);
+  EXPECT_EQ(cache_->defect(), "");
+  ASSERT_EQ(::chmod(folder.c_str(), 0722), 0);
+  EXPECT_EQ(cache_->defect(), "its group and others (mode 722) may write to " + folder +
+                                  " (chmod 700 closes it); kernels that belong there are compiled but not kept");
+  ASSERT_TRUE(base::remove_tree(folder));
+  ASSERT_TRUE(base::write_file_atomically(folder, "a file"));
+  EXPECT_NE(cache_->defect().find("Not a directory"), std::string::npos) << cache_->defect();
+  EXPECT_EQ(Cache::disabled("")->defect(), "");
+}
+
 TEST_F(CacheFile, ASubfolderOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
   const std::string folder = file_.substr(0, file_.rfind('/'));

@@ -311,6 +311,20 @@ def doctor(folder, cache):
     rows = {row["what"]: row for row in strict_json(expect(0, "", "doctor", "--json", "--target", "cpu", *cache).stdout, "doctor")}
     if not rows["target"]["ok"] or not rows["host compiler"]["needed"] or rows["NVIDIA driver"]["needed"] or rows["HIP runtime"]["needed"]:
         FAILURES.append(f"doctor --target cpu: {rows}")
+    # A folder of the cache's that others may write.
+    kept = folder / "kept"
+    for name, mode in (("a0", 0o755), ("b9", 0o775), ("c1", 0o777), ("locks", 0o777)):
+        (kept / name).mkdir(parents=True)
+        (kept / name).chmod(mode)
+    said = f"its group (mode 775) may write to {kept}/b9 (chmod 700 closes it), and another of its folders cannot be used; kernels that belong there are compiled but not kept"
+    row = next(row for row in strict_json(expect(3, "", "doctor", "--json", "--cache-dir", kept).stdout, "doctor") if row["what"] == "cache")
+    if row["ok"] or row["detail"] != said or f"`chmod -R go-w {kept}`" not in row["help"]:
+        FAILURES.append(f"doctor of a cache that others may write: {row}")
+    expect(0, said, "cache", "--cache-dir", kept)
+    subprocess.run(["chmod", "-R", "go-w", kept], check=True)
+    for words in (["doctor"], ["cache"]):
+        if "may write" in expect(0, " entries, ", *words, "--cache-dir", kept).stdout:
+            FAILURES.append(f"{words} of a cache that is closed")
     for target, driver in (("cuda", "NVIDIA driver"), ("cuda:sm_90a", "NVIDIA driver"), ("hip", "HIP runtime")):
         done = run("doctor", "--json", "--target", target, *cache)
         rows = {row["what"]: row for row in strict_json(done.stdout, target)}
