@@ -98,6 +98,8 @@ namespace {
 
 constexpr double issue_clocks = 0.1;  // lost for each load or broadcast beside the multiply-adds, measured
 constexpr double run_bytes = 256;     // a stream in pieces of so many bytes reaches half of its rate, measured
+constexpr double waiting_share =
+    0.5;  // of memory's rate, where each block of columns comes back to all rows of B, measured
 constexpr double fma_latency = 4, loads_per_clock = 2;
 constexpr double tile_us = 0.05, launch_us = 0.15, fan_out_us = 3, slice_us = 0.5;
 constexpr double pack_rate = 12, transpose_rate = 5;  // bytes per nanosecond, read and written
@@ -169,10 +171,14 @@ struct Model {
     const double passes =
         c.family == CpuFamily::InPlace ? ceil_div(m, c.tile_rows) : ceil_div(m, std::max(c.mc, c.tile_rows));
     const double total = matrix * batch * std::max(1.0, passes);
-    double rate = level_rate(p.machine, one_b ? matrix : matrix * batch);
+    double rate = level_rate(p.machine, (one_b ? matrix : matrix * batch) + p.shape.beside);
     if (c.family == CpuFamily::InPlace && !p.dots && matrix > static_cast<double>(p.machine.l2) &&
-        !fetches_b(p, c, c.kc))
+        !fetches_b(p, c, c.kc)) {
       rate *= in_runs(bytes_of(p.shape.b, std::min<double>(c.tile_cols, n)));
+      // Kernels of one vector ask for the lines to the right.
+      const bool waits = m > 1 && c.nr > p.set->lanes && !reads_long_rows(p, c.tile_cols);
+      if (waits) rate *= waiting_share;
+    }
     note = fmt::format("{:.0f} bytes of B, {:.0f} times, at {} bytes/ns", matrix * batch, std::max(1.0, passes), rate);
     return total / rate / 1000;
   }

@@ -47,6 +47,8 @@ std::optional<Rejection> refuse(FamilyProblem& problem);
 std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem);
 // Whether a configuration with blocks of `kc` fetches rows of B ahead of the multiply-adds.
 bool fetches_b(const FamilyProblem& problem, const CpuGemmConfig& config, int64_t kc);
+// Whether tiles of `cols` columns of a few rows read rows of B as long as the tile is wide.
+bool reads_long_rows(const FamilyProblem& problem, int64_t cols);
 std::string kernel_name(const FamilyProblem& problem, const CpuGemmConfig& config);
 
 // Vector clocks of one operation over a vector of f32; the table behind the epilogue's term.

@@ -235,6 +235,16 @@ template <class Add>
 void add_wide_tiles(const FamilyProblem& problem, const GemmShape& shape, const CpuGemmConfig& config, Add&& add) {
   CpuGemmConfig wide = config;
   if (config.family == CpuFamily::InPlace) {
+    if (reads_long_rows(problem, shape.n)) {
+      // Whatever the block: one configuration for the widest rows and one for more tiles than cores.
+      if (config.nr != problem.set->lanes) return;
+      for (const int64_t cols : {4096, 1024}) {
+        wide.tile_cols = round_to(std::min<int64_t>(shape.n, cols), config.nr);
+        wide.kc = 256;
+        add(wide);
+      }
+      return;
+    }
     const bool fetches = fetches_b(problem, config, fetched_k(shape.b));
     // The wide rows of converted B leave L1, unless they are fetched.
     const bool widens = shape.m > 1 && types::byte_size(shape.b) < 4 && !fetches;
@@ -273,6 +283,13 @@ bool fetches_b(const FamilyProblem& problem, const CpuGemmConfig& config, int64_
          problem.epilogue.split.ways == 1 &&
          codetta::cpu::fetches_rows(*problem.set, config.nr / problem.set->lanes, s.m, s.k, s.n, types::byte_size(s.b),
                                     kc);
+}
+
+bool reads_long_rows(const FamilyProblem& problem, int64_t cols) {
+  const GemmShape& s = problem.shape;
+  return problem.family.family == CpuFamily::InPlace && !problem.dots && !s.b_made && s.n > 0 &&
+         problem.epilogue.split.ways == 1 &&
+         codetta::cpu::reads_long_rows(*problem.set, s.m, s.k, s.n, types::byte_size(s.b), cols);
 }
 
 std::optional<Rejection> refuse(FamilyProblem& problem) {

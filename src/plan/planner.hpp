@@ -41,6 +41,7 @@ class ProgramPlanner {
   [[nodiscard]] int64_t hint(const types::Dim& dim) const;
   // The same where all sizes in it are fixed or hinted; `otherwise` stands for the others.
   [[nodiscard]] std::optional<int64_t> hinted(const types::Dim& dim, std::optional<int64_t> otherwise = {}) const;
+  [[nodiscard]] double bytes_of(const ir::TensorType& type) const;  // with hints
   [[nodiscard]] bool batch_folds(const package::EpilogueProgram& program, int64_t batch, int64_t rows) const;
   [[nodiscard]] GemmShape gemm_shape(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
@@ -104,6 +105,7 @@ class ProgramPlanner {
   const Alignment alignment_;
   Plan plan_;
   UnitProgram units_;
+  double input_bytes_ = 0;                                            // of all inputs, with hints
   std::map<std::pair<uint32_t, int32_t>, std::string> user_strides_;  // by buffer and dim: symbols that kernels take
   package::StepList user_checks_;                                     // of strides that user kernels rely on
 };

@@ -29,6 +29,7 @@ Result<Plan> ProgramPlanner::run() {
     scope.inputs.push_back(
         add_buffer({input.name, Buffer::Role::Argument, type.dtype, input.is_scalar, type.shape, {}}, no_block));
     plan_.buffers.back().donated = input.donated;
+    input_bytes_ += bytes_of(type);
   }
   for (const ir::GraphOutput& output : graph_.outputs()) {
     scope.outputs.push_back(add_buffer(
@@ -163,6 +164,12 @@ std::optional<int64_t> ProgramPlanner::hinted(const Dim& dim, std::optional<int6
     return otherwise;
   });
   return size && *size >= 0 ? size : otherwise;  // n - 600 is no size where n is not known
+}
+
+double ProgramPlanner::bytes_of(const ir::TensorType& type) const {
+  double bytes = static_cast<double>(types::byte_size(type.dtype));
+  for (const Dim& dim : type.shape) bytes *= static_cast<double>(hint(dim));
+  return bytes;
 }
 
 int64_t ProgramPlanner::hint(const Dim& dim) const {

@@ -209,6 +209,7 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
     gemm.b_col_stride = 2;
   }
   gemm.epilogue_alignment = epilogue_alignment(scope, region);
+  gemm.beside = std::max(0.0, input_bytes_ - bytes_of(graph.type(operands[1])));
   return gemm;
 }
 

@@ -136,8 +136,30 @@ constexpr std::span<const RegisterBlock> in_place_blocks(CpuIsa isa, Source s) {
 // rows of f32 come as fast without.
 constexpr bool fetches_rows(const KernelSet& set, i64 vectors, i64 m, i64 k, i64 n, i64 b_bytes, i64 kc) {
   constexpr i64 near = i64{1} << 20, rows_waiting = 256;
+  constexpr i64 best = 3;  // vectors, of several widths that fetch
   return m > (b_bytes < 4 ? 1 : 12) && kc <= rows_waiting && k > near / b_bytes / n &&
-         set.fetching[vectors - 1] != nullptr;
+         set.fetching[vectors - 1] != nullptr && (vectors == best || set.fetching[best - 1] == nullptr);
+}
+
+// Whether tiles of `cols` columns read rows of B in place with KernelSet::long_rows: where B lies beyond the caches of
+// a core, blocks of columns that come back to each row of B wait for memory. Sources of 16 bits that are fetched
+// (fetches_rows) come as fast in blocks.
+constexpr bool reads_long_rows(const KernelSet& set, i64 m, i64 k, i64 n, i64 b_bytes, i64 cols) {
+  constexpr i64 near = i64{1} << 20, least_cols = 512;
+  return m >= 2 && m <= most_long_rows && cols >= least_cols && k > near / b_bytes / n &&
+         set.long_rows[m - 2] != nullptr && !(b_bytes < 4 && set.fetching[max_vectors - 1] != nullptr);
+}
+
+// How far ahead of its use packed B is fetched by the kernels of few rows, in bytes; 0: not at all. One row reads
+// faster than the hardware fetches, which starts anew with each page, where B comes from memory and not from a shared
+// cache. With two to four rows the hardware's own fetching is as fast. From five on multiplying takes as long as memory
+// and must not wait for it; of more than a block's rows all but the first find B in the caches, and the next block of k
+// comes meanwhile (bench/NOTES.md).
+constexpr i64 fetched_ahead(const KernelSet& set, i64 vectors, i64 m, i64 k, i64 n, i64 b_bytes) {
+  constexpr i64 near = i64{1} << 20, shared = i64{16} << 20, whole_block = i64{1} << 20;
+  if ((m > 1 && m < 5) || m > 48 || set.fetching[vectors - 1] == nullptr) return 0;
+  if (k <= (m == 1 ? shared : near) / b_bytes / n) return 0;
+  return m == 1 ? 4096 : m <= 12 ? 32768 : whole_block;
 }
 
 // Products of one row with a block of k that is no longer read rows of B with KernelSet::fetching_row where there is

@@ -124,20 +124,33 @@ struct Block {
   }
 };
 
-// Asks for the next lines of a walk, several of one row: they are faster to get than as many of different rows.
-// level: 3 for the first-level cache, 2 for the second.
-template <int lines, int level>
+// Asks for the next lines of a walk, several of one row: they are faster to get than as many of different rows. Into
+// the first-level cache.
+template <int lines>
 CODETTA_INLINE void fetch_lines(Ahead& next) {
   const char* p = at(next.data, next.column);
-  [&]<int... i>(Seq<i...>) __attribute__((always_inline)) { (__builtin_prefetch(p + 64 * i, 0, level), ...); }(Range<lines>{});
+  [&]<int... i>(Seq<i...>) __attribute__((always_inline)) { (__builtin_prefetch(p + 64 * i, 0, 3), ...); }(Range<lines>{});
   next.column += 64 * lines;
   if (next.column < next.width) return;
   next.column = 0;
   next.data = at(next.data, next.stride);
 }
 
+// The same for what a kernel asks for in four steps; the walk stays in registers meanwhile.
 CODETTA_INLINE void fetch_share(Ahead& next) {
-  for (i64 i = next.lines; i > 0; i -= 4) fetch_lines<4, 2>(next);
+  const char* run = at(next.data, 0);
+  i64 column = next.column;
+  for (i64 i = next.lines; i > 0; i -= 4) {
+    [&]<int... line>(Seq<line...>) __attribute__((always_inline)) {
+      (__builtin_prefetch(run + column + 64 * line, 0, 2), ...);
+    }(Range<4>{});
+    column += 256;
+    if (column < next.width) continue;
+    column = 0;
+    run += next.stride;
+  }
+  next.data = run;
+  next.column = column;
 }
 
 // A FetchingKernel where `Fetch` is Ahead, a Kernel where it is nothing: one function, because GCC spills where the one
@@ -167,17 +180,17 @@ void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, vo
     const auto hide_strides = [&]() __attribute__((always_inline)) {
       if constexpr (V > 1) hide(lda, lda3);
     };
-    // Tall blocks of one vector read a line of each row of B. Those to the right of it are asked for four at a time, in
+    // Blocks of five rows and more of one vector read a line of each row of B. Those to the right of it are asked for four at a time, in
     // every fourth row: four blocks ask for all rows. Lines of one row are faster to get than as many of different rows.
     [[maybe_unused]] constexpr u64 ahead = 256;
     [[maybe_unused]] const char* right = nullptr;
-    if constexpr (V == 1 && R >= 8 && !fetches) {
+    if constexpr (V == 1 && R >= 5 && !fetches) {
       const i64 row = static_cast<i64>(reinterpret_cast<u64>(b) / 64 % 4);
       right = reinterpret_cast<const char*>(reinterpret_cast<u64>(b + row * ldb) / ahead * ahead + ahead);
     }
     for (; steps >= 4; steps -= 4) {
       (fetch_share(*next), ...);
-      if constexpr (V == 1 && R >= 8 && !fetches) {
+      if constexpr (V == 1 && R >= 5 && !fetches) {
         for (u64 i = 0; i < ahead; i += 64) __builtin_prefetch(right + i, 0, 2);
         right += 4 * ldb;
       }
@@ -260,7 +273,7 @@ CODETTA_INLINE void row_pass(const char* a, const char* b, i64 ldb, char* c, i64
         for (int byte = 0; byte < V * P::b_step; byte += 64) __builtin_prefetch(at(b, row * ldb + byte), 0, 2);
       }
     } else if constexpr (K == 1) {
-      fetch_lines<(V * P::b_step + 63) / 64, 3>(next);
+      fetch_lines<(V * P::b_step + 63) / 64>(next);
     }
     row_block<P, K, V, false>(av, b, ldb, c, 0, init);
   }
@@ -309,6 +322,70 @@ void fetching_row_kernel(const void* a, i64, const void* b, i64 ldb, void* c, i6
   row_passes<P, widens ? 4 : 8, widens ? 8 : 2, true>(a, b, ldb, c, k, columns, init);
 }
 
+// K steps of R rows over V vectors of columns.
+template <class P, int R, int K, int V, bool Partial>
+CODETTA_INLINE void rows_block(const char* a, i64 lda, const char* b, i64 ldb, char* c, i64 ldc, i64 lanes, bool first) {
+  constexpr Range<R> rows{};
+  constexpr Range<V> vectors{};
+  constexpr Range<R * V> all{};
+  Block<P, R, V, Partial> block;
+  if (first) {
+    block.zero(all);
+  } else {
+    block.load(c, ldc, lanes, all);
+  }
+  [&]<int... k>(Seq<k...>) __attribute__((always_inline)) {
+    ([&]() __attribute__((always_inline)) {
+      // Opaque to the compiler: it would otherwise keep one pointer per row and step, and spill them.
+      hide(a, lda, b);
+      block.step(a + k * static_cast<i64>(sizeof(typename P::A)), a, a, a, lda, 3 * lda, 0, b, lanes, rows, vectors);
+      b += ldb;
+    }(), ...);
+  }(Range<K>{});
+  block.store(c, ldc, lanes, all);
+}
+
+// Two to four rows: four rows of B at a time, as for one, so that memory is read in runs as long as the tile is wide. The
+// accumulators pass through the caches for every four rows of B; the four below are fetched into the second-level cache.
+template <class P, int R>
+void long_rows_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, void* c_start, i64 ldc, i64 k,
+                      i64 columns, const void* init) {
+  constexpr int together = 4, wide = P::lanes * sizeof(typename P::Acc) == 64 ? 4 : 2;
+  constexpr i64 vector = P::lanes * static_cast<i64>(sizeof(typename P::Acc));
+  constexpr int lines = (wide * P::b_step + 63) / 64;
+  const char* a = at(a_start, 0);
+  const char* b_rows = at(b_start, 0);
+  bool first = init == nullptr;
+  const auto pass = [&]<int K>() __attribute__((always_inline)) {
+    const char* b = b_rows;
+    const char* below = b_rows + K * ldb;
+    char* c = at(c_start, 0);
+    i64 left = columns;
+    const auto move = [&](int vectors) __attribute__((always_inline)) {
+      b += vectors * P::b_step;
+      below += vectors * P::b_step;
+      c += vectors * vector;
+      left -= vectors * P::lanes;
+    };
+    for (; left >= wide * P::lanes; move(wide)) {
+      if constexpr (K > 1) {
+        [&]<int... i>(Seq<i...>) __attribute__((always_inline)) {
+          (__builtin_prefetch(below + i / lines * ldb + 64 * (i % lines), 0, 2), ...);
+        }(Range<K * lines>{});
+      }
+      rows_block<P, R, K, wide, false>(a, lda, b, ldb, c, ldc, 0, first);
+    }
+    for (; left >= P::lanes; move(1)) rows_block<P, R, K, 1, false>(a, lda, b, ldb, c, ldc, 0, first);
+    if (left > 0) rows_block<P, R, K, 1, true>(a, lda, b, ldb, c, ldc, left, first);
+    a += K * static_cast<i64>(sizeof(typename P::A));
+    b_rows += K * ldb;
+    k -= K;
+    first = false;
+  };
+  while (k >= together) pass.template operator()<together>();
+  while (k > 0) pass.template operator()<1>();
+}
+
 template <class P, int V, bool Partial, class Rows>
 struct BlockTable;
 template <class P, int V, bool Partial, int... r>
@@ -333,6 +410,9 @@ constexpr void add_blocks(KernelSet& set) {
   if constexpr (InPlace) {
     set.partial[V - 1] = BlockTable<P, V, true, Range<R>>::table;
     set.long_row = &row_kernel<P>;
+    set.long_rows[0] = &long_rows_kernel<P, 2>;
+    set.long_rows[1] = &long_rows_kernel<P, 3>;
+    set.long_rows[2] = &long_rows_kernel<P, 4>;
     if constexpr (P::lanes * sizeof(typename P::Acc) == 64) set.fetching_row = &fetching_row_kernel<P>;
   }
 }

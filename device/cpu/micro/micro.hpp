@@ -50,6 +50,7 @@ using FetchingKernel = void (*)(const void* a, i64 lda, const void* b, i64 ldb, 
                                 const void* init, Ahead* next);
 
 inline constexpr int max_vectors = 4;
+inline constexpr int most_long_rows = 4;
 inline constexpr i64 short_steps = 64;  // of KernelSet::group
 // The register blocks of one product: kernel for v vectors and r rows is full[v - 1][r - 1], r <= max_rows[v - 1].
 struct KernelSet {
@@ -67,6 +68,7 @@ struct KernelSet {
   // One row of A and rows of B of any length: `lanes` counts its columns, lda and ldc are ignored, k > 0. Null where
   // only packed panels are read.
   Kernel long_row = nullptr;
+  Kernel long_rows[most_long_rows - 1] = {};  // the same for 2 rows of A, 3, ...; `init` is null or c
   Kernel fetching_row =
       nullptr;  // the same sums by a walk that asks for the rows below; null where there is no such form
 };

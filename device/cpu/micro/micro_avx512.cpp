@@ -133,6 +133,7 @@ constexpr KernelSet fetching_set() {
 }
 constexpr KernelSet f32_set() {
   KernelSet set = fetching_set<F32, 6, 8, 14, 16>();
+  add_fetching<F32, 4, 6>(set);
   shorten_blocks(set);
   return set;
 }

@@ -26,6 +26,7 @@ constexpr MicroTable make_table() {
   KernelSet set;
   add_blocks<Bf16, 4, 6, false>(set);
   add_blocks<Bf16, 2, 12, false>(set);
+  add_fetching<Bf16, 4, 6>(set);
   t.packed[static_cast<int>(Product::bf16)] = set;
   return t;
 }

@@ -164,8 +164,12 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   l.tile_bytes = round_up(l.tile_rows, l.set->padded ? l.mr : 1) * l.acc_ld * l.acc_size + line;
   l.tile_bytes = round_up(l.tile_bytes, line);
 
-  l.fetches_b = l.form == Form::Rows && l.ways == 1 && l.tiles_r == 1 && l.n > 0 &&
-                abi::fetches_rows(*l.set, l.vectors, l.m, l.k, l.n, l.b_size, l.kc);
+  if (l.ways == 1 && l.tiles_r == 1 && l.n > 0) {
+    if (l.form == Form::Rows) l.long_rows = abi::reads_long_rows(*l.set, l.m, l.k, l.n, l.b_size, l.tile_cols);
+    if (l.form == Form::Rows && !l.long_rows)
+      l.fetches_b = abi::fetches_rows(*l.set, l.vectors, l.m, l.k, l.n, l.b_size, l.kc);
+    if (l.form == Form::Panels) l.panels_ahead = abi::fetched_ahead(*l.set, l.vectors, l.m, l.k, l.n, l.b_size);
+  }
 
   const int64_t k_span = round_up(std::max<int64_t>(l.k, 1), unit);
   l.a_direct = !c.pack_a && !l.set->padded && (p.a_k == 1 || l.k <= 1) && reads_as_stored(l.product, c.a_dtype);

@@ -32,6 +32,17 @@ int64_t panel_vectors(const Layout& l, int64_t cols) {
   return vectors;
 }
 
+// The walk over the rest of a block of a packed panel and the start of the one that is multiplied after it, spread over
+// the kernel calls of this one.
+abi::Ahead walk_panels(const Layout& l, const TileJob& job, const std::byte* b, const std::byte* after, int64_t ldb,
+                       int64_t k, int64_t most) {
+  const int64_t bytes = ceil_div(k, l.set->group) * ldb, row_blocks = ceil_div(job.rows, most);
+  const int64_t lines = round_up(ceil_div(4 * ceil_div(ldb, line), row_blocks), 4);
+  if (bytes <= l.panels_ahead) return {after, 0, bytes, 0, lines};
+  const int64_t rest = bytes - l.panels_ahead;
+  return {b + l.panels_ahead, after - b - l.panels_ahead, rest, 0, lines};
+}
+
 void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct,
                 int64_t direct_ld) {
   const int64_t group = l.set->group;
@@ -52,6 +63,17 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
         const int64_t left = job.cols - q * l.nr, vectors = panel_vectors(l, left), most = l.block_rows(vectors);
         const int64_t width = vectors * l.set->lanes;
         const abi::Kernel* kernels = l.set->full[vectors - 1];
+        const abi::FetchingKernel* fetching = nullptr;
+        abi::Ahead next{};
+        if (l.panels_ahead != 0 && !makes && l.set->fetching[vectors - 1] != nullptr) {
+          fetching = l.set->fetching[vectors - 1];
+          // The same block of k of the next panel, or else the one below, or the tile to the right.
+          const bool right = q + 1 < panels, below = k1 < job.k_end;
+          const int64_t panel_after = first_panel + (right ? q + 1 : below ? 0 : panels);
+          const int64_t k_after = right ? k0 : below ? k1 : job.k_begin;
+          next =
+              walk_panels(l, job, b, job.b + panel_after * l.panel_bytes + k_after / group * ldb, ldb, k1 - k0, most);
+        }
         if (makes) pack_panel_k(l, p, job.batch, first_panel + q, part, k0, k1 < l.k ? k1 : l.k_padded, job.b_buffer);
         const bool whole = direct != nullptr && !l.set->padded && left >= width;
         std::byte* c = whole ? direct + q * panel_width : acc + part * l.part_ld * l.acc_size + q * panel_width;
@@ -63,7 +85,12 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
             if (whole) fetch_for_store(cr, ldc, std::min(most, job.rows - r), width * l.acc_size);
             init = l.compensated && job.first_slice ? panel + l.compensation_offset : nullptr;
           }
-          kernels[std::min(most, job.rows - r) - 1](a + r * job.lda, job.lda, b, ldb, cr, ldc, k1 - k0, 0, init);
+          const int64_t rows = std::min(most, job.rows - r);
+          if (fetching != nullptr) {
+            fetching[rows - 1](a + r * job.lda, job.lda, b, ldb, cr, ldc, k1 - k0, 0, init, &next);
+            continue;
+          }
+          kernels[rows - 1](a + r * job.lda, job.lda, b, ldb, cr, ldc, k1 - k0, 0, init);
         }
       }
     }
@@ -92,6 +119,10 @@ void rows_block(const Layout& l, const TileJob& job, const std::byte* a, const s
   if (job.rows == 1 && cols > l.nr && k > 0 && l.set->long_row != nullptr) {
     const abi::Kernel kernel = abi::fetches_row(*l.set, l.kc) ? l.set->fetching_row : l.set->long_row;
     kernel(a, job.lda, b, ldb, c, ldc, k, cols, first ? nullptr : c);
+    return;
+  }
+  if (l.long_rows && job.rows >= 2) {
+    l.set->long_rows[job.rows - 2](a, job.lda, b, ldb, c, ldc, k, cols, first ? nullptr : c);
     return;
   }
   const int64_t lanes = l.set->lanes;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "device/cpu/micro/blocks.hpp"
@@ -103,6 +104,44 @@ TEST(Discovery, RanksBlocksThatFetchBOrReadItOnceFirst) {
   EXPECT_FALSE(fetched(shape_of(16, 384, 384)));
   const Discovery square = found(shape_of(1024, 1024, 1024), CpuIsa::avx512);
   EXPECT_EQ(package::cpu(square.candidates.at(0).config).nr, 64) << square.candidates.at(0).name;
+}
+
+// Two to four rows read whole rows of a B beyond the caches, and blocks of columns, which come back to each of them,
+// wait.
+TEST(Discovery, AFewRowsReadLongRowsOfB) {
+  for (const int64_t m : {2, 4}) {
+    const Discovery few = found(shape_of(m, 4096, 4096), CpuIsa::avx512);
+    EXPECT_EQ(package::cpu(few.candidates.at(0).config).tile_cols, 4096) << few.candidates.at(0).name;
+  }
+  const auto time = [](int64_t m, int64_t size) {
+    const Discovery few = found(shape_of(m, size, size), CpuIsa::avx512);
+    std::map<int, double> best;
+    for (const plan::Candidate& candidate : few.candidates) {
+      const auto& config = package::cpu(candidate.config);
+      if (config.family == CpuFamily::InPlace && config.tile_cols >= 512)
+        best.emplace(config.nr, candidate.microseconds);
+    }
+    return best;
+  };
+  const std::map<int, double> eight = time(8, 4096);
+  EXPECT_LT(eight.at(16) * 1.5, eight.at(64));
+  EXPECT_EQ(time(4, 4096).size(), 1u);  // the block's columns make no difference
+}
+
+// What a program reads beside a B pushes it out of the shared cache.
+TEST(Discovery, WhatIsReadBesideCountsForTheSharedCache) {
+  GemmShape shape = shape_of(4, 4096, 784);
+  const auto beyond = [&] {
+    const std::vector<plan::CostTerm> terms = found(shape, CpuIsa::avx512).candidates.at(0).terms;
+    return std::any_of(terms.begin(), terms.end(),
+                       [](const plan::CostTerm& term) { return term.name == "B beyond compute"; });
+  };
+  const plan::MachineFacts machine;
+  ASSERT_LT(shape.n * shape.k * 4, machine.l3 / 2);
+  const bool alone = beyond();
+  shape.beside = 64e6;
+  EXPECT_FALSE(alone);
+  EXPECT_TRUE(beyond());
 }
 
 // One row asks for the rows of B below where a vector of 64 bytes is two halves of the processor's.

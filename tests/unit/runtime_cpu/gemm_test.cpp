@@ -132,6 +132,55 @@ TEST_P(Levels, RowsOfBThatAreFetched) {
   }
 }
 
+// Two to four rows over a B beyond the caches of a core, a tile's rows in one call: whole vectors in fours, single ones
+// and a ragged one, blocks of k that four does not divide.
+TEST_P(Levels, LongRowsOfB) {
+  uint32_t seed = 60;
+  for (const Types& t : {plain_types[0], plain_types[1], plain_types[3]}) {
+    for (const auto& [m, cols] : {std::pair{2, 528}, std::pair{3, 4096}, std::pair{4, 528}, std::pair{4, 4096}}) {
+      Case c;
+      c.config = config_for(CpuFamily::InPlace, GetParam(), t);
+      c.config.mr = 4;
+      c.config.nr = 16;
+      c.config.tile_rows = 4;
+      c.config.tile_cols = cols;
+      c.config.kc = 126;
+      c.config.k_split = m == 3 ? 2 : 1;
+      c.m = m;
+      c.n = 1031;
+      c.k = (1 << 20) / types::byte_size(t.b) / c.n + 4;
+      c.threads = m == 2 ? 2 : 1;
+      check(c, ++seed);
+    }
+  }
+}
+
+// Packed panels beyond the caches of a core, of few enough rows to be fetched: some bytes ahead or a whole block of k,
+// across the ends of panels, blocks and tiles.
+TEST_P(Levels, PanelsOfBThatAreFetched) {
+  uint32_t seed = 80;
+  for (const Types& t : {plain_types[0], plain_types[2]}) {
+    for (int32_t nr : {48, 64}) {
+      for (int64_t m : {1, 5, 16}) {
+        if (m == 1 && (nr == 64 || t.b != DType::f32)) continue;
+        Case c;
+        c.config = config_for(CpuFamily::Packed, GetParam(), t);
+        c.config.mr = nr == 64 ? 6 : 8;
+        c.config.nr = nr;
+        c.config.tile_rows = 48;
+        c.config.tile_cols = 2 * nr;
+        c.config.kc = 256;
+        c.m = m;
+        c.n = 1031;
+        c.k = m == 1 ? 4200 : 600;
+        c.packed = true;
+        c.threads = m == 5 ? 2 : 1;
+        check(c, ++seed);
+      }
+    }
+  }
+}
+
 // B packed in chunks of tile columns; items that can't be rows of one product share each chunk.
 TEST(Workspace, ASharedBBeyondTheLimitIsPackedOnceForAllItems) {
   Case c;
