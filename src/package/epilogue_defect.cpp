@@ -69,7 +69,7 @@ MaybeText defect_of_reduction(const EpilogueProgram& program, const Reduction& r
   if (types::is_bool(reduction.type)) return "a reduction of booleans";
   if (reduction.parts < 1) return "a reduction has no parts";
   const bool real = reduction.mean || values_of(reduction.kind) == 2;
-  if (real && !types::is_float(reduction.type)) return "a mean or logsumexp of integers";
+  if (real && !types::is_float(reduction.type)) return "a mean, logsumexp or sumexp of integers";
   if (reduction.kind == ReduceKind::SumExp && reduction.axis != ReduceAxis::Row) return "a sumexp of no rows";
   if (reduction.mean && reduction.kind != ReduceKind::Sum) return "a mean that is no sum";
   return std::nullopt;

@@ -136,15 +136,22 @@ class Explainer {
       result_.boundaries.push_back(std::move(boundary));
       return;
     }
-    const auto& arguments = plan_.kernels[to].lowered.program.arguments;
-    bool reads = false;
-    for (size_t i = 0; i < arguments.size(); ++i)
-      reads = reads || (!arguments[i].is_output && reader.arguments[i] == buffer);
+    const package::EpilogueProgram& program = plan_.kernels[to].lowered.program;
+    const auto& arguments = program.arguments;
+    bool reads = false, by_factors = true;  // and by nothing else
+    for (uint32_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i].is_output || reader.arguments[i] != buffer) continue;
+      reads = true;
+      by_factors = by_factors && program.factors_read(i);
+    }
     if (!reads) return;
     if (const FusionNote* note = note_on(from, to)) {
       told_.insert(note->node);
       boundary.code = note->why.code;
       boundary.text = note->why.text;
+    } else if (is_product(to) && is_product(from) && by_factors) {
+      boundary.text =
+          fmt::format("the product in line {} makes a factor of it; a kernel computes one product", product_line(to));
     } else if (is_product(to) && is_product(from)) {
       boundary.text = fmt::format("kernel {} works behind the product in line {}; a kernel computes one product", to,
                                   product_line(to));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -209,6 +210,7 @@ bool RegionFinder::add_statistics() {
     if (producer == kernels_.end()) continue;
     statistics_.insert_or_assign(level, RowStatistics{producer->lowered, *region.a_made[0].reductions});
     known_.erase(key_of(*producer));  // to be asked about again where statistics are refused
+    take_back_notes(nodes, level);
     for (NodeId node : nodes) {
       cut_[node.index()] = false;
       statistic_[node.index()] = true;
@@ -218,10 +220,26 @@ bool RegionFinder::add_statistics() {
   return false;
 }
 
+void RegionFinder::take_back_notes(const std::vector<NodeId>& nodes, int32_t level) {
+  std::set<NodeId> under;
+  std::vector<NodeId> open = nodes;
+  while (!open.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    if (level_[node.index()] != level || !cut_[node.index()] || !under.insert(node).second) continue;
+    for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+  }
+  std::erase_if(notes_, [&](const FusionNote& told) {
+    return told.action == action::cut_off && told.why.code == static_cast<uint16_t>(diag::Code::better_behind) &&
+           under.count(told.node) != 0;
+  });
+}
+
 void RegionFinder::drop_statistics(const KernelRegion& region, const Error& error) {
+  bool told = false;
   for (const StoredValue& store : region.stores) {
     if (!is_statistic(store.node)) continue;
-    if (!changed_) note(store.node, action::cut_off, error);
+    if (!std::exchange(told, true)) note(store.node, action::cut_off, error);
     cut_[store.node.index()] = changed_ = true;
   }
 }

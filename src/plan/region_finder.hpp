@@ -126,6 +126,8 @@ class RegionFinder {
   bool add_statistics();
   // Whether a kernel behind this product stores what a factor reads beside these reductions, or what they read.
   [[nodiscard]] bool reads_stored_behind(const std::vector<NodeId>& nodes, const MadeFactor& made, int32_t level) const;
+  // Why these, or what they read, had been cut off, which is no more so.
+  void take_back_notes(const std::vector<NodeId>& nodes, int32_t level);
   void drop_statistics(const KernelRegion& region, const Error& error);
   [[nodiscard]] bool is_statistic(NodeId node) const { return statistic_[node.index()] && !cut_[node.index()]; }
   // Whether it lies nowhere but for its product; `readers`: heads that read it.

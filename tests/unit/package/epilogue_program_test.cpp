@@ -235,6 +235,17 @@ TEST(EpilogueProgram, Defects) {
               p.reductions[0].mean = false;
             }),
             "a sumexp of no rows");
+  for (const auto kind : {package::ReduceKind::Sum, package::ReduceKind::LogSumExp, package::ReduceKind::SumExp}) {
+    EXPECT_EQ(defect([&](auto& p) {
+                auto& insts = p.phases[p.reductions[0].phase].insts;
+                insts.push_back(insts[7]);  // a literal
+                insts.back().type = insts.back().aux = DType::i32;
+                p.reductions[0].kind = kind;  // a mean in the sample
+                p.reductions[0].value = static_cast<uint32_t>(insts.size() - 1);
+                p.reductions[0].type = DType::i32;
+              }),
+              "a mean, logsumexp or sumexp of integers");
+  }
 }
 
 // Two products of one A; a sum of matrices is their A, and each B is a matrix of its own or made likewise.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "opt/passes.hpp"
+#include "plan/explain.hpp"
 #include "support/plain_store.hpp"
 #include "unit/plan/bind_text.hpp"
 #include "unit/plan/gpu_discovery.hpp"
@@ -35,6 +36,29 @@ const package::LaunchKernel& launch_of(const Plan& plan, size_t kernel) {
   }
   static const package::LaunchKernel none;
   return none;
+}
+
+// Of the first buffer that a kernel reads and nothing has written, by the order of the steps.
+std::string read_too_early(const Plan& plan) {
+  std::vector<bool> there;
+  for (const package::Buffer& buffer : plan.buffers) {
+    there.push_back(buffer.role == package::Buffer::Role::Argument || buffer.role == package::Buffer::Role::Constant);
+  }
+  for (const package::Step& step : plan.steps) {
+    if (const auto* view = std::get_if<package::Reinterpret>(&step)) there[view->buffer] = there[view->source];
+    const auto* launch = std::get_if<package::LaunchKernel>(&step);
+    if (launch == nullptr) continue;
+    std::vector<uint32_t> read, written;
+    if (launch->product) launch->product->each_buffer([&](uint32_t buffer) { read.push_back(buffer); });
+    const auto& arguments = plan.kernels[launch->kernel].lowered.program.arguments;
+    for (size_t i = 0; i < arguments.size(); ++i)
+      (arguments[i].is_output ? written : read).push_back(launch->arguments[i]);
+    for (const uint32_t buffer : read) {
+      if (!there[buffer]) return plan.buffers[buffer].name;
+    }
+    for (const uint32_t buffer : written) there[buffer] = true;
+  }
+  return {};
 }
 
 std::string weights_only(int m) {
@@ -85,6 +109,13 @@ TEST(GpuFactors, RowsAreFinishedWhereTheyAreMultiplied) {
   const PlannedKernel& product = plan.kernels[1];
   ASSERT_TRUE(product.lowered.program.makes_a()) << notes_of(plan);
   EXPECT_EQ(package::gpu(product.discovery.candidates[0].config).family, GpuFamily::Sm90);
+  // That they had been cut off in the first place is no more so, and nobody is told.
+  EXPECT_EQ(notes_of(plan).find("takes less time"), std::string::npos) << notes_of(plan);
+  const std::vector<Boundary> between = explained(plan).boundaries;
+  ASSERT_EQ(between.size(), 3U);
+  for (const Boundary& boundary : between) EXPECT_EQ(boundary.code, 308) << boundary.text;
+  for (size_t i : {1U, 2U})
+    EXPECT_EQ(between[i].text, "the product in line 4 makes a factor of it; a kernel computes one product");
   // Elsewhere it costs more to make them again for every tile than to store them.
   const Plan without = plan_of(text, "sm_100a");
   for (const PlannedKernel& kernel : without.kernels) EXPECT_FALSE(kernel.lowered.program.makes_a());
@@ -124,6 +155,41 @@ TEST(GpuFactors, RowsAreReducedByAMapWhereThatIsLess) {
   EXPECT_EQ(plan.kernels.size(), 3U) << notes_of(plan);
   EXPECT_NE(notes_of(plan).find("a kernel of its own takes less time: behind the product, "), std::string::npos)
       << notes_of(plan);
+  // Not that of the first trial, with all that follows the rows.
+  EXPECT_EQ(notes_of(plan).find("behind the product about "), std::string::npos) << notes_of(plan);
+}
+
+// Whatever else reads a row's largest element, its sum, or what lies between: there is a plan, and what a kernel reads
+// has been written.
+TEST(GpuFactors, AttentionsWithFurtherReadersArePlanned) {
+  constexpr std::array readers{"m",
+                               "d",
+                               "e",
+                               "cast(e, bf16)",
+                               "max(m)",
+                               "m + log(d)",
+                               "sum(t, dim=-1)",
+                               "max(d) * m",
+                               "max(e, dim=-1)",
+                               "sum(s, dim=-2)",
+                               "logsumexp(t, dim=-1)",
+                               "cast(s @ v, bf16)"};
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    for (size_t first = 0; first < readers.size(); ++first) {
+      for (const std::string shape : {"[\"b\", \"s\", 64]", "[128, 2048, 64]"}) {
+        const std::string text = "def f(q: bf16" + shape + ", k: bf16" + shape + ", v: bf16" + shape +
+                                 "):\n    s = cast(q @ transpose(k), bf16)\n    t = s * 0.125\n"
+                                 "    m = max(t, dim=-1)\n    e = exp(t - m)\n    d = sum(e, dim=-1)\n"
+                                 "    y = cast(cast(e / d, bf16) @ v, bf16)\n    o = " +
+                                 readers[first] + "\n    u = " + readers[(first * 5 + 3) % readers.size()] +
+                                 "\n    return y, o, u\n";
+        const ir::Graph graph = opt::optimize(test::bind_program_text(text).value()).value().graph;
+        const auto plan = plan_program(graph, {Backend::cuda, CpuIsa::generic, arch}, {}, {{"b", 128}, {"s", 2048}});
+        ASSERT_TRUE(plan) << arch << "\n" << text << plan.error().render();
+        EXPECT_EQ(read_too_early(*plan), "") << arch << "\n" << text;
+      }
+    }
+  }
 }
 
 // What others read of the reductions is computed in any case, and no price of making A.
