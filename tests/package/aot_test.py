@@ -688,6 +688,9 @@ class Others(unittest.TestCase):
         for text, name, wanted in [
                 ("def f(double: f32['m', 8], w: f32[8, 8]):\n    y = double @ w\n    return y\n", "refused", "'double'"),
                 ("def f(m: f32['m', 8], w: f32[8, 8]):\n    y = m @ w\n    return y\n", "refused", "the size 'm'"),
+                ("def f(stream: f32['m', 8], w: f32[8, 8]):\n    y = stream @ w\n    return y\n", "refused", "parameter 'stream' cannot be public in a C header\nnote: f has a "
+                 "parameter of this name of its own, behind the text's\n"),
+                ("def f(x: f32['stream', 8], w: f32[8, 8]):\n    y = x @ w\n    return y\n", "refused", "the size 'stream' cannot be public in a C header\nnote: f has a parameter"),
                 ("def init(x: f32['m', 8], w: f32[8, 8]):\n    y = x @ w\n    return y\n", "refused", "refused_init"),
                 ("def f(x: f32['m', 8], w: f32[8, 8]):\n    y = x @ w\n    return y\n", "a-b;c", "'a-b;c'"),
                 ("def f(x: f32['m', 8], w: f32[8, 8]):\n    y = x @ w\n    return y\n", "int", "'int'")]:

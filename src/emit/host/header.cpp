@@ -351,16 +351,21 @@ Result<void> check_library(const Library& library) {
       return name_error("the function", program.function, defect);
     const Signature signature = signature_of(program);
     std::map<std::string, bool> seen;
+    const auto own = [&](const std::string& name) {
+      return name == "stream" ? program.function + " has a parameter of this name of its own, behind the text's" : "";
+    };
     for (const uint32_t b : signature.arguments) {
       const std::string& name = program.package->buffers[b].name;
       if (const std::string defect = public_name_defect(name); !defect.empty())
         return name_error("the parameter", name, defect);
+      if (const std::string defect = own(name); !defect.empty()) return name_error("the parameter", name, defect);
       if (!seen.emplace(name, true).second)
         return name_error("the parameter", name, "two parameters of the function would have this name");
     }
     for (const std::string& symbol : signature.symbols) {
       if (const std::string defect = public_name_defect(symbol); !defect.empty())
         return name_error("the size", symbol, defect);
+      if (const std::string defect = own(symbol); !defect.empty()) return name_error("the size", symbol, defect);
       if (!seen.emplace(symbol, true).second)
         return name_error("the size", symbol, "a parameter of " + program.function + " has this name");
     }
