@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory planning and ordering of large programs: time and memory by size, each size twice the last.
+// Memory planning, ordering and least cuts of large programs: time and memory by size, each size twice the last.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <ctime>
 #include <random>
 
+#include "plan/least_cut.hpp"
 #include "plan/memory_check.hpp"
 #include "plan/order.hpp"
 
@@ -87,9 +88,36 @@ void bench_ordering() {
   }
 }
 
+// A chain of values behind a product, each read by the next and now and then by one further on, with tensors that both
+// sides may read.
+void bench_cutting() {
+  for (size_t count = 2500; count <= 160000; count *= 2) {
+    std::mt19937_64 random(count);
+    plan::LeastCut cut;
+    const uint32_t source = cut.add_vertex(), sink = cut.add_vertex();
+    std::vector<std::pair<uint32_t, uint32_t>> values(count);
+    for (size_t i = 0; i < count; ++i) {
+      const auto [here, read] = values[i] = {cut.add_vertex(), cut.add_vertex()};
+      cut.add_edge(here, read, static_cast<int64_t>(2048 << (random() % 3)));
+      for (size_t reads = 1 + random() % 3; reads > 0 && i > 0; --reads) {
+        const auto& from = values[i - 1 - random() % std::min<size_t>(i, random() % 20 == 0 ? 1000 : 8)];
+        cut.add_edge(here, from.first, plan::LeastCut::unlimited);
+        cut.add_edge(from.second, here, plan::LeastCut::unlimited);
+      }
+      if (i == 0) cut.add_edge(source, here, plan::LeastCut::unlimited);
+      if (i + 1 == count || random() % 1000 == 0) cut.add_edge(here, sink, plan::LeastCut::unlimited);
+    }
+    const auto start = milliseconds();
+    const auto side = cut.sink_side(source, sink);
+    std::printf("cutting %6zu operations: %7.1f ms, %td behind\n", count, milliseconds() - start,
+                std::count(side.begin(), side.end(), true) / 2);
+  }
+}
+
 }  // namespace
 
 int main() {
+  bench_cutting();
   bench_ordering();
   bench_planning("pools, constant sizes", false, plan::MemoryOptions::Mode::Pools);
   bench_planning("guarded reuse", false, plan::MemoryOptions::Mode::Reuse);

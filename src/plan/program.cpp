@@ -75,6 +75,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   options.inside = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
   options.together = options.prologues = cpu || options.inside;
   CODETTA_TRY(options.hooks, hooks_of(graph));
+  options.size = [this](const Dim& dim) { return hint(dim); };
   std::map<NodeId, Discovery> found;  // of products, by matmul: the last one is of the region that stays
   const Refusal refuses = [&](const KernelRegion& region) -> std::optional<Rejection> {
     Discovery& discovery = found[*region.matmul];
@@ -231,7 +232,8 @@ std::optional<Rejection> ProgramPlanner::better_behind(const ir::Graph& graph, c
                                    [](const auto& r) { return r.axis == package::ReduceAxis::Row; });
   const bool keeps = std::any_of(program.phases.begin() + 1, program.phases.end(),
                                  [](const package::Phase& phase) { return phase.reads_accumulator; });
-  const auto behind = by_rows && keeps ? behind_reductions(graph, region) : std::nullopt;
+  const auto behind =
+      by_rows && keeps ? behind_reductions(graph, region, [this](const Dim& dim) { return hint(dim); }) : std::nullopt;
   if (!behind) return std::nullopt;
   double later = 0;
   for (const CostTerm& term : together.terms) {
@@ -249,7 +251,8 @@ std::optional<Rejection> ProgramPlanner::better_behind(const ir::Graph& graph, c
   return Rejection{
       static_cast<uint16_t>(diag::Code::better_behind),
       {},
-      fmt::format("behind the product about {:.1f} us more, in a kernel of its own {:.1f} us", later, apart),
+      fmt::format("behind the product about {:.1f} us more, in a kernel of its own {:.1f} us, which reads {}", later,
+                  apart, read_text(graph, *behind)),
       graph.span(behind->nodes[0])};
 }
 

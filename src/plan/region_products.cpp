@@ -140,7 +140,7 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
       return {};
     }
     if (code == diag::Code::better_behind) {
-      const auto alone = behind_reductions(graph_, region);
+      const auto alone = behind_reductions(graph_, region, options_.size);
       for (NodeId node : alone->nodes) cut_[node.index()] = changed_ = true;
       note(alone->nodes[0], action::cut_off, diag::error(code, "a kernel of its own takes less time").reason(no->text));
       return {};

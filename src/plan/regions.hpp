@@ -100,6 +100,9 @@ struct ProgramRegions {
   std::vector<FusionNote> notes;
 };
 
+// What a size is expected to be.
+using SizeOf = std::function<int64_t(const types::Dim&)>;
+
 struct RegionOptions {
   // By graph input: it lies row-major without gaps; empty: not known of any. By output: it may lie otherwise; empty:
   // none.
@@ -120,6 +123,7 @@ struct RegionOptions {
     bool kept = false;
   };
   std::map<ir::NodeId, Hook> hooks{};
+  SizeOf size = [](const types::Dim& dim) { return dim.as_constant().value_or(512); };
 };
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).
