@@ -225,9 +225,9 @@ inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64
   p.pieces_n = ceil_div(p.cols, kernel.piece_cols);
   p.k_slice = larger(ceil_div(ceil_div(k, kernel.k_split), kernel.tile_k), 1) * kernel.tile_k;
   p.k_split = larger(ceil_div(k, p.k_slice), 1);
-  p.group = static_cast<u64>(larger(kernel.group, 1));
-  // Kernels that count in 64 bits number the tiles of a group in 32.
-  if (kernel.map_count == 0) p.group = static_cast<u64>(smaller(larger(kernel.group, 1), larger(p.tiles_m, 1)));
+  // Kernels without tensor maps count in 64 bits, but number the tiles of a group in 32.
+  const i64 group = larger(kernel.group, 1);
+  p.group = static_cast<u64>(kernel.map_count == 0 ? smaller(group, larger(p.tiles_m, 1)) : group);
   plan.empty = batch == 0 || p.rows == 0 || p.cols == 0;
   const i64 cluster = static_cast<i64>(kernel.cluster_m) * kernel.cluster_n;
   i64 blocks = ceil_div(p.tiles_m, kernel.cluster_m);

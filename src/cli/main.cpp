@@ -435,6 +435,12 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace codetta::cli
 
+// Tells a library that is linked into it that this is the command, which it may start for trials.
+extern "C" {
+extern const char codetta_is_command;
+const char codetta_is_command = 1;
+}
+
 int main(int argc, char** argv) {
   // Said by the library alone, which tunes for a GPU in another process: standard input is a socket to it.
   if (argc == 2 && std::strcmp(argv[1], "--serve-trials") == 0) return codetta::serve_trials(0);

@@ -17,6 +17,9 @@
 #include "driver/trial_messages.hpp"
 #include "runtime/cuda/detached.hpp"
 
+// Of the command alone. Where a program is linked with the library, this tells whether it is the command.
+extern "C" __attribute__((weak)) const char codetta_is_command;
+
 namespace codetta::driver {
 
 namespace {
@@ -44,19 +47,6 @@ base::IsolatedLimits limits_of(double seconds, const std::function<bool()>& goes
   return limits;
 }
 
-// The command of this build: what the options name, else this object itself where it is one (linked with the library),
-// else where an installation or a build has it from the library's folder on. Empty: there is none.
-std::string command_of(const ContextOptions& options) {
-  if (!options.command.empty()) return options.command;
-  namespace fs = std::filesystem;
-  const fs::path file = base::library_file_of(reinterpret_cast<const void*>(&build_id));
-  if (file.filename() == "codetta") return file.string();
-  for (const char* folder : {".", "bin", "../bin", "../../bin"}) {
-    if (auto found = base::find_executable((file.parent_path() / folder / "codetta").string(), {})) return *found;
-  }
-  return {};
-}
-
 std::vector<std::string> whole_environment() {
   std::vector<std::string> all;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) all.emplace_back(*entry);
@@ -64,6 +54,19 @@ std::vector<std::string> whole_environment() {
 }
 
 }  // namespace
+
+std::string command_of(const ContextOptions& options) {
+  if (!options.command.empty()) return options.command;
+  namespace fs = std::filesystem;
+  const fs::path file = base::library_file_of(reinterpret_cast<const void*>(&build_id));
+  if (&codetta_is_command != nullptr) return file.string();
+  for (const char* folder : {".", "bin", "../bin", "../../bin"}) {
+    auto found = base::find_executable((file.parent_path() / folder / "codetta").string(), {});
+    std::error_code none;
+    if (found && !fs::equivalent(*found, file, none)) return *found;
+  }
+  return {};
+}
 
 base::Expected<base::IsolatedOutcome> trial_run(runtime::Execution& execution, int threads, double seconds,
                                                 const std::function<bool()>& goes_on) {

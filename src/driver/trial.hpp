@@ -27,6 +27,11 @@ struct TrialOutcome {
   std::string summary{};
 };
 
+// The command of this build: what the options name, else this program where it is the command (linked with the
+// library), else where an installation or a build has it from the library's folder on. Empty: there is none; a program
+// of the caller's is never taken for it, whatever its name.
+std::string command_of(const ContextOptions& options);
+
 // Where the first runs of a tuning take place: for a CPU as trial_run(), for a GPU in a `codetta` command, since a
 // process that uses one cannot be forked. It has a context and memory of its own, and is started anew behind what has
 // crashed or hung in it. Belongs to one thread.

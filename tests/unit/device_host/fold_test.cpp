@@ -145,30 +145,41 @@ TEST(FoldBatch, CopiedFactorsAreAllOneMatrixOrNone) {
   }
 }
 
+// A map of 64 x 64 blocks of `source`, in a kernel that has no other.
+struct OneMap {
+  Map map{};
+  OperandFacts facts{12, false, 0, 1};
+  Kernel kernel{};
+  Plan plan{};
+  Operand operand{};
+  Tiled view{};
+  Trouble trouble;
+
+  bool made(MapSource source) {
+    map.source = source;
+    map.box_fast = map.box_slow = 64;
+    kernel.name = "kernel";
+    kernel.a_dtype = kernel.b_dtype = 12;
+    kernel.a_k_major = kernel.b_k_major = true;
+    kernel.operands = &facts;
+    kernel.maps = &map;
+    kernel.map_count = 1;
+    operand.stride[0] = operand.stride[1] = 64, operand.stride[2] = 1;
+    return tiled_view(kernel, plan, map, operand, "x", view, trouble);
+  }
+};
+
 // Rows of all items, one behind the other, that are more than a coordinate counts: another kernel may take them.
 TEST(TiledView, MadeRowsHaveACoordinate) {
   for (const auto& [batches, m, fits] : {std::tuple(i64{1}, i64{0x7fffffff}, true),
                                          {i64{4}, i64{1} << 28, true},
                                          {i64{8}, i64{1} << 28, false},
                                          {i64{1} << 40, i64{1} << 40, false}}) {
-    Map map{};
-    map.source = map_made_rows;
-    map.box_fast = map.box_slow = 64;
-    const OperandFacts facts{12, false, 0, 1};
-    Kernel kernel{};
-    kernel.name = "kernel";
-    kernel.operands = &facts;
-    kernel.maps = &map;
-    kernel.map_count = 1;
-    Plan plan{};
-    plan.problem.m = m, plan.problem.k = 64, plan.problem.batches = batches;
-    Operand operand{};
-    operand.stride[1] = 64;
-    Tiled view{};
-    Trouble trouble;
-    EXPECT_EQ(tiled_view(kernel, plan, map, operand, "x", view, trouble), fits) << m;
-    EXPECT_EQ(trouble.unaligned, !fits) << "so that the next program is tried";
-    EXPECT_EQ(view.slow == batches * m, fits);
+    OneMap one;
+    one.plan.problem.m = m, one.plan.problem.k = 64, one.plan.problem.batches = batches;
+    EXPECT_EQ(one.made(map_made_rows), fits) << m;
+    EXPECT_EQ(one.trouble.unaligned, !fits) << "so that the next program is tried";
+    EXPECT_EQ(one.view.slow == batches * m, fits);
   }
 }
 
@@ -178,31 +189,16 @@ TEST(TiledView, SizesHaveACoordinate) {
     const bool fits = size <= 0x7fffffff;
     for (const int dim : {0, 1, 2, 3}) {
       for (const MapSource source : {map_a, map_b, map_operand, map_made_a}) {
-        Map map{};
-        map.source = source;
-        map.box_fast = map.box_slow = 64;
-        const OperandFacts facts{12, false, 0, 1};
-        Kernel kernel{};
-        kernel.name = "kernel";
-        kernel.a_dtype = kernel.b_dtype = 12;
-        kernel.a_k_major = kernel.b_k_major = true;
-        kernel.operands = &facts;
-        kernel.maps = &map;
-        kernel.map_count = 1;
-        Plan plan{};
-        Problem& p = plan.problem;
+        OneMap one;
+        Problem& p = one.plan.problem;
         p.m = p.n = p.k = p.batches = 64;
         (dim == 0 ? p.m : dim == 1 ? p.n : dim == 2 ? p.k : p.batches) = size;
         p.rows = p.m, p.cols = p.n, p.a_batch = p.b_batch = 64;
-        Operand operand{};
-        operand.stride[0] = operand.stride[1] = 64, operand.stride[2] = 1;
         const bool has = dim == 3 || (dim == 0 && source != map_b) ||
                          (dim == 1 && (source == map_b || source == map_operand)) ||
                          (dim == 2 && source != map_operand);
-        Tiled view{};
-        Trouble trouble;
-        EXPECT_EQ(tiled_view(kernel, plan, map, operand, "x", view, trouble), fits || !has) << size << " " << dim;
-        EXPECT_EQ(trouble.unaligned, !fits && has);
+        EXPECT_EQ(one.made(source), fits || !has) << size << " " << dim;
+        EXPECT_EQ(one.trouble.unaligned, !fits && has);
       }
     }
     for (const i32 maps : {0, 1}) {
