@@ -323,11 +323,14 @@ __device__ __forceinline__ void multiply(T (&acc)[S::bands][Config::tile_n / 2],
     const u32 at = (base & 0x3ffff) + ring.stage * S::stage_bytes;  // above are bits that name the block of a cluster
     const u64 a = a0 | (at + band0 * a_band) >> 4, b = a0 | (at + S::a_bytes) >> 4;
     ptx::wgmma_fence();
+    if constexpr (S::bands == 1) {
+      ptx::wgmma_of_four(acc[0], a, b, a_step, b_step);
+    } else {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
+      for (int k = 0; k < 4; ++k) {
 #pragma unroll
-      for (int m = 0; m < S::bands; ++m) {
-        ptx::wgmma(acc[m], a + (u64)(m * (a_band >> 4) + k * a_step), b + (u64)(k * b_step), 1);
+        for (int m = 0; m < S::bands; ++m)
+          ptx::wgmma(acc[m], a + (u64)(m * (a_band >> 4) + k * a_step), b + (u64)(k * b_step), 1);
       }
     }
     ptx::wgmma_commit();
