@@ -25,6 +25,10 @@ inline constexpr int32_t no_product = -1;
 // Steps that take their tensors as they lie on every target.
 inline bool writes_at_indices(types::Op op) { return op == types::Op::index_put || op == types::Op::scatter; }
 
+// Each with what it needs right in front of it, by the least number where there is a choice. Errors: E0901, where one
+// waits for itself.
+Result<std::vector<size_t>> order_of_needs(const std::vector<std::set<size_t>>& needs);
+
 class RegionFinder {
  public:
   // Products that are computed together, or must not be.
@@ -85,7 +89,7 @@ class RegionFinder {
   void note(NodeId node, std::string_view what, const Error& error);
   void add(KernelRegion region);
   // Products in the order of the program, each with what it needs right in front of it; then the rest.
-  std::vector<size_t> execution_order();
+  Result<std::vector<size_t>> execution_order();
 
   // ---- scopes: what a kernel loads, and where it stores ----
   // Walks back from `from`; `here`: whether a stored node is computed in this kernel all the same.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "plan/region_finder.hpp"
 
 namespace codetta::plan {
@@ -192,7 +194,8 @@ Result<ProgramRegions> RegionFinder::run() {
     if (options_.check_indices && !region.step) find_reads(region);
   }
   ProgramRegions result;
-  for (const size_t k : execution_order()) result.kernels.push_back(std::move(kernels_[k]));
+  CODETTA_TRY(const std::vector<size_t> order, execution_order());
+  for (const size_t k : order) result.kernels.push_back(std::move(kernels_[k]));
   result.notes = std::move(notes_);
   for (auto& [node, why] : apart_) {
     why.span = graph_.span(node);
@@ -278,11 +281,35 @@ void RegionFinder::add(KernelRegion region) {
   kernels_.push_back(std::move(region));
 }
 
-std::vector<size_t> RegionFinder::execution_order() {
+Result<std::vector<size_t>> RegionFinder::execution_order() {
+  std::vector<std::set<size_t>> needs(kernels_.size());
+  for (size_t k = 0; k < kernels_.size(); ++k) {
+    const auto want = [&](NodeId node) {
+      if (is_input(node) && !copied(node, kernels_[k])) return;
+      const auto found = producer_.find(node);
+      if (found != producer_.end()) needs[k].insert(found->second.begin(), found->second.end());
+    };
+    for (NodeId leaf : kernels_[k].leaves) want(leaf);
+    if (kernels_[k].matmul) {
+      if (kernels_[k].a_made.empty()) want(kernels_[k].a.source);
+      if (kernels_[k].b_made.empty()) want(kernels_[k].b.source);
+      for (const auto* factors : {&kernels_[k].a_made, &kernels_[k].b_made}) {
+        for (const MadeFactor& made : *factors) {
+          for (NodeId leaf : made.leaves) want(leaf);
+        }
+      }
+      for (const FurtherProduct& further : kernels_[k].more) want(further.b.source);
+    }
+    needs[k].erase(k);  // what copies a step's result to an output is among those that store it
+  }
+  return order_of_needs(needs);
+}
+
+Result<std::vector<size_t>> order_of_needs(const std::vector<std::set<size_t>>& needs) {
   std::vector<size_t> order;
-  std::vector<uint8_t> state(kernels_.size());  // 1: waiting for what it needs, 2: there
+  std::vector<uint8_t> state(needs.size());  // 1: waiting for what it needs, 2: there
   std::vector<size_t> stack;
-  for (size_t root = 0; root < kernels_.size(); ++root) {
+  for (size_t root = 0; root < needs.size(); ++root) {
     stack.push_back(root);
     while (!stack.empty()) {
       const size_t k = stack.back();
@@ -297,25 +324,12 @@ std::vector<size_t> RegionFinder::execution_order() {
         continue;
       }
       state[k] = 1;
-      std::set<size_t> wanted;
-      const auto want = [&](NodeId node) {
-        if (is_input(node) && !copied(node, kernels_[k])) return;
-        const auto found = producer_.find(node);
-        if (found != producer_.end()) wanted.insert(found->second.begin(), found->second.end());
-      };
-      for (NodeId leaf : kernels_[k].leaves) want(leaf);
-      if (kernels_[k].matmul) {
-        if (kernels_[k].a_made.empty()) want(kernels_[k].a.source);
-        if (kernels_[k].b_made.empty()) want(kernels_[k].b.source);
-        for (const auto* factors : {&kernels_[k].a_made, &kernels_[k].b_made}) {
-          for (const MadeFactor& made : *factors) {
-            for (NodeId leaf : made.leaves) want(leaf);
-          }
-        }
-        for (const FurtherProduct& further : kernels_[k].more) want(further.b.source);
-      }
-      for (auto it = wanted.rbegin(); it != wanted.rend(); ++it) {
+      for (auto it = needs[k].rbegin(); it != needs[k].rend(); ++it) {
         if (state[*it] == 0) stack.push_back(*it);
+        if (state[*it] != 1) continue;
+        return diag::error(diag::Code::internal, "the kernels of a program cannot be ordered")
+            .reason(fmt::format("kernel {} needs what kernel {} stores, and that one waits for it", k, *it))
+            .help("please report this with the program");
       }
     }
   }

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "opt/passes.hpp"
 #include "plan/behind.hpp"
 #include "plan/least_cut.hpp"
+#include "plan/region_finder.hpp"
 #include "unit/plan/bind_text.hpp"
 
 namespace codetta::plan {
@@ -145,6 +148,22 @@ TEST(Behind, WhatIsStoredInAnyCaseIsReadAgain) {
   // Two values of 16 bits instead of one of 32.
   found = behind_of("    u = cast(acc * 2.0, bf16)\n    t = h * c + u\n    y = cast(softmax(t), bf16)\n");
   EXPECT_EQ(found.reads, "t f32");
+}
+
+TEST(KernelOrder, NeedsComeFirst) {
+  EXPECT_EQ(order_of_needs({{2}, {}, {3, 1}, {}}).value(), (std::vector<size_t>{1, 3, 2, 0}));
+  EXPECT_TRUE(order_of_needs({}).value().empty());
+}
+
+TEST(KernelOrder, E0901NoneWaitsForItself) {
+  for (const std::vector<std::set<size_t>>& needs : std::vector<std::vector<std::set<size_t>>>{
+           {{0}}, {{1}, {0}}, {{}, {2}, {3}, {0, 1}}, {{1, 3}, {2}, {}, {4}, {3}}}) {
+    const auto order = order_of_needs(needs);
+    ASSERT_FALSE(order);
+    EXPECT_EQ(order.error().code(), 901);
+    EXPECT_NE(order.error().render().find("cannot be ordered"), std::string::npos);
+  }
+  EXPECT_NE(order_of_needs({{1}, {0}}).error().render().find("kernel 1 needs what kernel 0 stores"), std::string::npos);
 }
 
 }  // namespace
