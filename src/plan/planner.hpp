@@ -47,8 +47,10 @@ class ProgramPlanner {
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t factor_alignment(const ir::Graph& graph, ir::NodeId source) const;
   [[nodiscard]] bool lies_anywhere(const ir::Graph& graph, ir::NodeId source) const;
+  // By product: what computing reductions of its rows for a later product adds to it, in microseconds.
+  using StatisticsCosts = std::map<ir::NodeId, double>;
   [[nodiscard]] std::optional<Rejection> better_by_map(const GraphScope& scope, const KernelRegion& region,
-                                                       const Candidate& together) const;
+                                                       const Candidate& together, StatisticsCosts& statistics_us) const;
   [[nodiscard]] std::optional<Rejection> better_behind(const ir::Graph& graph, const KernelRegion& region,
                                                        const Candidate& together) const;
   // Of the first candidate; nothing where no kernel computes it.
@@ -57,7 +59,8 @@ class ProgramPlanner {
   [[nodiscard]] std::optional<Rejection> better_apart(const GraphScope& scope, const KernelRegion& region,
                                                       const Candidate& together) const;
   [[nodiscard]] std::optional<Rejection> better_in_front(const GraphScope& scope, const KernelRegion& region,
-                                                         const Candidate& inside) const;
+                                                         const Candidate& inside,
+                                                         const StatisticsCosts& statistics_us) const;
   uint32_t stored_buffer(GraphScope& scope, const StoredValue& store);
   [[nodiscard]] static uint32_t read_buffer(const GraphScope& scope, ir::NodeId node);
   bool add_copies(GraphScope& scope, const KernelRegion& region);

@@ -77,14 +77,15 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   CODETTA_TRY(options.hooks, hooks_of(graph));
   options.size = [this](const Dim& dim) { return hint(dim); };
   std::map<NodeId, Discovery> found;  // of products, by matmul: the last one is of the region that stays
+  StatisticsCosts statistics_us;
   const Refusal refuses = [&](const KernelRegion& region) -> std::optional<Rejection> {
     Discovery& discovery = found[*region.matmul];
     discovery = discover(region.lowered.program, gemm_shape(scope, region), plan_.target, machine_);
     if (discovery.candidates.empty()) return discovery.rejections.back();
     if (options.inside && !(region.a_made.empty() && region.b_made.empty())) {
-      if (auto no = better_in_front(scope, region, discovery.candidates[0])) return no;
+      if (auto no = better_in_front(scope, region, discovery.candidates[0], statistics_us)) return no;
     }
-    if (region.statistics) return better_by_map(scope, region, discovery.candidates[0]);
+    if (region.statistics) return better_by_map(scope, region, discovery.candidates[0], statistics_us);
     return region.more.empty() ? better_behind(graph, region, discovery.candidates[0])
                                : better_apart(scope, region, discovery.candidates[0]);
   };
@@ -180,20 +181,25 @@ int64_t ProgramPlanner::hint(const Dim& dim) const {
 
 // Why factors are better stored in front of the product than made by it, for every tile that reads them.
 std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope, const KernelRegion& region,
-                                                         const Candidate& inside) const {
+                                                         const Candidate& inside,
+                                                         const StatisticsCosts& statistics_us) const {
   KernelRegion stored = region;
   const std::optional<double> in_front = store_factors(stored);
   if (!in_front) return std::nullopt;
   double beside = 0;  // what reduces rows of a factor first
+  bool untried = false;
   for (const std::vector<MadeFactor>* factors : {&region.a_made, &region.b_made}) {
     for (const MadeFactor& made : *factors) {
       if (made.reductions) beside += map_us(*made.reductions).value_or(0);
+      if (made.reduced_by) beside += statistics_us.at(*made.reduced_by);
+      untried = untried || made.untried;
     }
   }
   const Discovery plain = discover(stored.lowered.program, gemm_shape(scope, stored), plan_.target, machine_);
   if (plain.candidates.empty()) return std::nullopt;
   const double product = plain.candidates[0].microseconds;
-  if (beside + inside.microseconds <= *in_front + product) return std::nullopt;
+  // Reductions that may take less behind an earlier product are tried there before the factor is given up.
+  if ((untried ? 0 : beside) + inside.microseconds <= *in_front + product) return std::nullopt;
   return Rejection{static_cast<uint16_t>(diag::Code::outside_product),
                    {},
                    fmt::format("made by the product, again for each tile that reads it, {:.1f} us ({}){}; stored in "
@@ -206,12 +212,20 @@ std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope
 
 // Why reductions of rows that a product stores are better made by a map of their own, which reads the rows again.
 std::optional<Rejection> ProgramPlanner::better_by_map(const GraphScope& scope, const KernelRegion& region,
-                                                       const Candidate& together) const {
+                                                       const Candidate& together,
+                                                       StatisticsCosts& statistics_us) const {
   const std::optional<double> map = map_us(region.statistics->map);
-  const Discovery plain = discover(region.statistics->plain.program, gemm_shape(scope, region), plan_.target, machine_);
+  KernelRegion without = region;
+  without.lowered = region.statistics->plain;
+  without.stores = region.statistics->stores;
+  without.leaves = region.statistics->leaves;
+  const Discovery plain = discover(without.lowered.program, gemm_shape(scope, without), plan_.target, machine_);
+  statistics_us[*region.matmul] = 0;
   if (!map || plain.candidates.empty()) return std::nullopt;
   const Candidate& alone = plain.candidates[0];
-  if (together.microseconds < alone.microseconds + *map) return std::nullopt;
+  const double rest = region.statistics->rest ? map_us(*region.statistics->rest).value_or(0) : 0;
+  statistics_us[*region.matmul] = together.microseconds + rest - alone.microseconds;
+  if (together.microseconds + rest < alone.microseconds + *map) return std::nullopt;
   return Rejection{
       static_cast<uint16_t>(diag::Code::better_behind),
       {},

@@ -67,6 +67,7 @@ void RegionFinder::make_factors(KernelRegion& region, size_t place) {
   const std::vector<const Head*> all = heads_at(place);
   const auto in_front = [&](const Factor& factor, const Error& error, bool is_a) {
     note(factor.source, action::in_front, error);
+    if (is_a) cut_statistics(level_[factor.source.index()]);
     for (const Head* head : all) {
       Head& made = heads_[head_of_[head->node.index()]];
       (is_a ? made.makes_a : made.makes_b) = false;
@@ -86,6 +87,7 @@ void RegionFinder::make_factors(KernelRegion& region, size_t place) {
 void RegionFinder::make_in_front(const KernelRegion& region, const Error& error) {
   const bool is_a = !region.a_made.empty();
   note(is_a ? region.a.source : region.b.source, action::in_front, error);
+  if (is_a) cut_statistics(level_[region.a.source.index()]);
   for (const Head* head : heads_at(heads_[head_of_[region.matmul->index()]].level)) {
     Head& made = heads_[head_of_[head->node.index()]];
     (is_a ? made.makes_a : made.makes_b) = false;
@@ -144,6 +146,8 @@ std::optional<Error> RegionFinder::make_factor(KernelRegion& region, const Facto
   if (!any) return no("it reads no tensor");
   made.lowered = *std::move(lowered);
   if (auto no_map = add_reductions(made)) return no_map;
+  made.untried = is_a && made.reductions && !heads_[head_of_[region.matmul->index()]].tried_statistics &&
+                 statistics_for(made).has_value();
   (is_a ? region.a_made : region.b_made).push_back(std::move(made));
   return std::nullopt;
 }
@@ -171,96 +175,161 @@ std::vector<NodeId> RegionFinder::own_reductions(const MadeFactor& made) const {
   return all;
 }
 
-bool RegionFinder::reads_stored_behind(const std::vector<NodeId>& nodes, const MadeFactor& made, int32_t level) const {
-  const auto stays = [&](NodeId node) {
-    return level_[node.index()] == level && cut_[node.index()] && is_stored(node) &&
-           std::find(nodes.begin(), nodes.end(), node) == nodes.end();
-  };
-  if (std::any_of(made.leaves.begin(), made.leaves.end(), stays)) return true;
-  std::set<NodeId> seen;
-  std::vector<NodeId> open = nodes;
+bool RegionFinder::reads_rows(NodeId from, const Statistics& of) const {
+  std::set<NodeId> seen(of.nodes.begin(), of.nodes.end());
+  std::vector<NodeId> open{from};
   while (!open.empty()) {
     const NodeId node = open.back();
     open.pop_back();
-    if (!seen.insert(node).second || level_[node.index()] != level || !cut_[node.index()]) continue;
-    if (stays(node)) return true;
+    if (level_[node.index()] != of.level || !seen.insert(node).second) continue;
+    if (!cut_[node.index()]) return true;
     for (NodeId operand : graph_.operands(node)) open.push_back(operand);
   }
   return false;
 }
 
+bool RegionFinder::needs_others(const Statistics& of) const {
+  std::set<NodeId> seen;
+  std::vector<NodeId> open = of.nodes;
+  while (!open.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    if (level_[node.index()] != of.level || !cut_[node.index()] || !seen.insert(node).second) continue;
+    if (std::find(of.others.begin(), of.others.end(), node) != of.others.end()) return true;
+    for (NodeId operand : graph_.operands(node)) open.push_back(operand);
+  }
+  return false;
+}
+
+std::optional<RegionFinder::Statistics> RegionFinder::statistics_for(const MadeFactor& made) const {
+  Statistics found;
+  found.level = level_[made.value.index()];
+  if (found.level == no_product) return std::nullopt;
+  const auto behind = [&](NodeId node) {
+    return level_[node.index()] == found.level && cut_[node.index()] && is_stored(node) && needed_[node.index()];
+  };
+  for (NodeId leaf : made.leaves) {
+    if (behind(leaf) && types::op_info(graph_.node(leaf).op).is_reduction()) found.nodes.push_back(leaf);
+  }
+  if (found.nodes.empty()) return std::nullopt;
+  for (NodeId node : of_level_[static_cast<size_t>(found.level)]) {
+    const bool own = std::find(found.nodes.begin(), found.nodes.end(), node) != found.nodes.end();
+    if (behind(node) && !own) found.others.push_back(node);
+  }
+  // A map that stays for others reads the rows anyway; and what it stores does not come before these.
+  if (needs_others(found) ||
+      std::any_of(found.others.begin(), found.others.end(), [&](NodeId node) { return reads_rows(node, found); }))
+    return std::nullopt;
+  const Head& source = heads_[static_cast<size_t>(found.level)];
+  const auto producer = std::find_if(kernels_.begin(), kernels_.end(), [&](const KernelRegion& kernel) {
+    return source.product && kernel.matmul == source.node && kernel.more.empty() && !kernel.statistics;
+  });
+  if (producer == kernels_.end()) return std::nullopt;
+  found.producer = static_cast<size_t>(producer - kernels_.begin());
+  return found;
+}
+
 bool RegionFinder::add_statistics() {
+  bool again = false;
   for (const KernelRegion& region : kernels_) {
-    if (!region.matmul || region.a_made.empty() || !region.a_made[0].reductions) continue;
+    if (!region.matmul || region.a_made.empty()) continue;
     Head& head = heads_[head_of_[region.matmul->index()]];
-    if (head.tried_statistics) continue;
-    head.tried_statistics = true;
-    const std::vector<NodeId> nodes = own_reductions(region.a_made[0]);
-    const int32_t level = level_[nodes[0].index()];
-    if (level == no_product || std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
-          return level_[node.index()] != level || !cut_[node.index()];
-        }))
-      continue;
-    // A map that stays, for what others read too, reads the rows anyway; and what it stores does not come before them.
-    if (reads_stored_behind(nodes, region.a_made[0], level)) continue;
-    const Head& source = heads_[static_cast<size_t>(level)];
-    const auto producer = std::find_if(kernels_.begin(), kernels_.end(), [&](const KernelRegion& kernel) {
-      return source.product && kernel.matmul == source.node && kernel.more.empty() && !kernel.statistics;
-    });
-    if (producer == kernels_.end()) continue;
-    statistics_.insert_or_assign(level, RowStatistics{producer->lowered, *region.a_made[0].reductions});
-    known_.erase(key_of(*producer));  // to be asked about again where statistics are refused
-    take_back_notes(nodes, level);
-    for (NodeId node : nodes) {
+    if (std::exchange(head.tried_statistics, true)) continue;
+    again = again || region.a_made[0].untried;
+    const auto found = statistics_for(region.a_made[0]);
+    if (!found) continue;
+    const auto map_of = [&](std::vector<NodeId> nodes, const std::vector<NodeId>& more) {
+      nodes.insert(nodes.end(), more.begin(), more.end());
+      std::sort(nodes.begin(), nodes.end());
+      KernelRegion map;
+      for (NodeId node : nodes) map.stores.push_back({node, node, 0, std::nullopt});
+      map.leaves =
+          leaves_of(nodes, map, [&](NodeId node) { return std::binary_search(nodes.begin(), nodes.end(), node); });
+      return try_map(map, nullptr);
+    };
+    auto map = map_of(found->nodes, found->others);
+    if (!map) map = map_of(found->nodes, {});
+    if (!map) continue;
+    const KernelRegion& producer = kernels_[found->producer];
+    RowStatistics& statistics = statistics_
+                                    .insert_or_assign(found->level, RowStatistics{producer.lowered, producer.stores,
+                                                                                  producer.leaves, *std::move(map)})
+                                    .first->second;
+    if (!found->others.empty()) {
+      if (auto rest = map_of({}, found->others)) statistics.rest = *std::move(rest);
+    }
+    known_.erase(key_of(producer));  // to be asked about again where statistics are refused
+    take_back_notes(*found);
+    for (NodeId node : found->nodes) {
       cut_[node.index()] = false;
       statistic_[node.index()] = true;
     }
     return true;
   }
-  return false;
+  return again;
 }
 
-void RegionFinder::take_back_notes(const std::vector<NodeId>& nodes, int32_t level) {
+void RegionFinder::take_back_notes(const Statistics& of) {
   std::set<NodeId> under;
-  std::vector<NodeId> open = nodes;
+  std::vector<NodeId> open = of.nodes;
   while (!open.empty()) {
     const NodeId node = open.back();
     open.pop_back();
-    if (level_[node.index()] != level || !cut_[node.index()] || !under.insert(node).second) continue;
+    if (level_[node.index()] != of.level || !cut_[node.index()] || !under.insert(node).second) continue;
     for (NodeId operand : graph_.operands(node)) open.push_back(operand);
   }
-  std::erase_if(notes_, [&](const FusionNote& told) {
-    return told.action == action::cut_off && told.why.code == static_cast<uint16_t>(diag::Code::better_behind) &&
-           under.count(told.node) != 0;
+  const auto kept = std::stable_partition(notes_.begin(), notes_.end(), [&](const FusionNote& told) {
+    return told.action != action::cut_off || told.why.code != static_cast<uint16_t>(diag::Code::better_behind) ||
+           under.count(told.node) == 0;
   });
+  taken_back_.insert_or_assign(of.level, std::vector<FusionNote>(kept, notes_.end()));
+  notes_.erase(kept, notes_.end());
 }
 
 void RegionFinder::drop_statistics(const KernelRegion& region, const Error& error) {
-  bool told = false;
-  for (const StoredValue& store : region.stores) {
-    if (!is_statistic(store.node)) continue;
-    if (!std::exchange(told, true)) note(store.node, action::cut_off, error);
-    cut_[store.node.index()] = changed_ = true;
+  const auto first = std::find_if(region.stores.begin(), region.stores.end(),
+                                  [&](const StoredValue& store) { return is_statistic(store.node); });
+  const int32_t level = level_[region.matmul->index()];
+  note(first->node, action::cut_off, error);
+  taken_back_.erase(level);
+  cut_statistics(level);
+}
+
+void RegionFinder::cut_statistics(int32_t level) {
+  if (level == no_product) return;
+  for (NodeId node : of_level_[static_cast<size_t>(level)]) {
+    if (is_statistic(node)) cut_[node.index()] = changed_ = true;
   }
+  const auto taken = taken_back_.extract(level);
+  if (!taken.empty()) notes_.insert(notes_.end(), taken.mapped().begin(), taken.mapped().end());
 }
 
 std::optional<Error> RegionFinder::add_reductions(MadeFactor& made) {
   KernelRegion reductions, whole;
-  std::vector<NodeId> nodes = own_reductions(made);
-  std::erase_if(nodes, [&](NodeId node) { return is_statistic(node); });
+  const std::vector<NodeId> nodes = own_reductions(made);
   if (nodes.empty()) return std::nullopt;
-  for (NodeId node : nodes) reductions.stores.push_back({node, node, 0, std::nullopt});
+  std::vector<NodeId> apart;
+  for (NodeId node : nodes) {
+    if (is_statistic(node)) {
+      made.reduced_by = heads_[static_cast<size_t>(level_[node.index()])].node;
+    } else {
+      apart.push_back(node);
+    }
+  }
+  for (NodeId node : apart) reductions.stores.push_back({node, node, 0, std::nullopt});
   const auto here = [&](NodeId node) {
     return node == made.value || std::find(nodes.begin(), nodes.end(), node) != nodes.end();
   };
-  reductions.leaves = leaves_of(nodes, reductions, here);
+  reductions.leaves = leaves_of(apart, reductions, here);
   whole.stores.push_back({made.value, made.value, 0, std::nullopt});
   whole.leaves = leaves_of({made.value}, whole, here);
-  auto first = try_map(reductions, nullptr);
-  if (!first) return first.error();
+  if (!apart.empty()) {
+    auto first = try_map(reductions, nullptr);
+    if (!first) return first.error();
+    made.reductions = *std::move(first);
+  }
   auto all = try_map(whole, nullptr);
   if (!all) return all.error();
-  made.reductions = *std::move(first);
   made.whole = *std::move(all);
   return std::nullopt;
 }

@@ -128,10 +128,21 @@ class RegionFinder {
   void find_made_behind();
   // Reductions of a made A that were cut off are tried where what they reduce is stored, once; whether there are any.
   bool add_statistics();
-  // Whether a kernel behind this product stores what a factor reads beside these reductions, or what they read.
-  [[nodiscard]] bool reads_stored_behind(const std::vector<NodeId>& nodes, const MadeFactor& made, int32_t level) const;
-  // Why these, or what they read, had been cut off, which is no more so.
-  void take_back_notes(const std::vector<NodeId>& nodes, int32_t level);
+  // Reductions that a factor reads, whose product could compute them beside the rows; what else is stored behind it.
+  struct Statistics {
+    int32_t level = no_product;
+    size_t producer = 0;  // of kernels_
+    std::vector<NodeId> nodes, others;
+  };
+  [[nodiscard]] std::optional<Statistics> statistics_for(const MadeFactor& made) const;
+  // Whether `from` is computed from what the product makes, other than by way of these reductions.
+  [[nodiscard]] bool reads_rows(NodeId from, const Statistics& of) const;
+  // Whether what a kernel behind the product stores is needed for them.
+  [[nodiscard]] bool needs_others(const Statistics& of) const;
+  // Why these, or what they read, had been cut off, which is no more so, unless they are dropped.
+  void take_back_notes(const Statistics& of);
+  // The product makes none of them any more.
+  void cut_statistics(int32_t level);
   void drop_statistics(const KernelRegion& region, const Error& error);
   [[nodiscard]] bool is_statistic(NodeId node) const { return statistic_[node.index()] && !cut_[node.index()]; }
   // Whether it lies nowhere but for its product; `readers`: heads that read it.
@@ -188,6 +199,7 @@ class RegionFinder {
   std::vector<size_t> head_of_;  // by node, of heads
   std::optional<std::pair<Together, Rejection>> dissolved_;
   std::vector<int32_t> level_;                   // by node: the last head that it depends on
+  std::vector<std::vector<NodeId>> of_level_;    // by level, but for what depends on none: in graph order
   std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
   std::vector<bool> statistic_;                  // by node: tried where what it reduces is stored, or there
   std::map<int32_t, RowStatistics> statistics_;  // by level: with those of this product
@@ -200,6 +212,7 @@ class RegionFinder {
   std::map<Key, Lowered> known_;                 // products that have been lowered
   std::map<Key, LoweredMap> known_maps_;
   std::vector<FusionNote> notes_;
+  std::map<int32_t, std::vector<FusionNote>> taken_back_;  // by level
   std::map<NodeId, Rejection> apart_;  // stored values of this round that were not put where what they read is made
   bool changed_ = false;
 };

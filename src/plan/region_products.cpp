@@ -88,6 +88,15 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
     add(std::move(region));
     return {};
   }
+  // What its rows' statistics need of kernels behind it has been stored since.
+  const bool waits = region.statistics && std::any_of(region.leaves.begin(), region.leaves.end(), [&](NodeId leaf) {
+                       return level_[leaf.index()] == level_[product.index()];
+                     });
+  if (waits) {
+    drop_statistics(region, diag::error(diag::Code::better_behind, "a kernel of its own takes less time")
+                                .reason("what they reduce is stored by another kernel behind the product"));
+    return {};
+  }
   NodeId failed = product;
   auto lowered = lower_region(graph_, product, scope_of(region), &failed);
   if (!lowered && !region.more.empty()) {

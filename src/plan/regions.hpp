@@ -62,6 +62,10 @@ struct MadeFactor {
   // Where reductions of its rows are among the leaves, for no other's sake: what computes these, and what would compute
   // them and the factor, by what it costs.
   std::optional<LoweredMap> reductions{}, whole{};
+  // These, or what others need too, may still be tried by the product that stores what they reduce; or the product that
+  // makes them for it.
+  bool untried = false;
+  std::optional<ir::NodeId> reduced_by{};
 };
 
 // A step that hands one of its results over to what follows it; region.stores are those of the latter.
@@ -72,10 +76,13 @@ struct HookedResult {
 };
 
 // Reductions of rows that a product's kernel stores, made by it for a factor of a later product: the kernel without
-// them, and the map that they are otherwise.
+// them with what it stores and loads, the map that they are otherwise, and what is left of that for others.
 struct RowStatistics {
   Lowered plain;
+  std::vector<StoredValue> stores;
+  std::vector<ir::NodeId> leaves;
   LoweredMap map;
+  std::optional<LoweredMap> rest{};
 };
 
 struct KernelRegion {

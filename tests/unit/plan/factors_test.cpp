@@ -123,22 +123,30 @@ TEST(GpuFactors, RowsAreFinishedWhereTheyAreMultiplied) {
       << notes_of(without);
 }
 
-// What reduces rows and is read by others too lies behind the map that computes it for them: none of it, or nothing
-// that reads it, moves to where the rows are stored.
-TEST(GpuFactors, RowsThatOthersReduceTooStayWithTheirMap) {
-  for (const char* others : {"", ", m", ", d", ", m, d", ", highest", ", e", ", both"}) {
+// Reductions that are read by others too lie in memory for them where the product makes them; but what comes before
+// them, or reads the rows, has a map in any case.
+TEST(GpuFactors, RowsThatOthersReduceTooAreReducedWhereTheyAreStored) {
+  const std::pair<const char*, bool> all[] = {
+      {"", true},      {", m", true},  {", d", true},     {", m, d", true},   {", highest", true}, {", both", true},
+      {", lse", true}, {", e", false}, {", e, m", false}, {", means", false}, {", twice", false},  {", row", false},
+  };
+  for (const auto& [others, expected] : all) {
     const Plan plan =
         plan_of(std::string("def f(q: bf16[128, 2048, 128], k: bf16[128, 2048, 128], v: bf16[128, 2048, 128]):\n"
                             "    s = cast(q @ transpose(k), bf16)\n    t = s * 0.125\n    m = max(t, dim=-1)\n"
                             "    e = exp(t - m)\n    d = sum(e, dim=-1)\n    highest = max(m)\n    both = d + m\n"
+                            "    lse = m + log(d)\n    means = mean(s, dim=-1)\n    twice = e * 2.0\n    row = t - m\n"
                             "    y = cast(cast(e / d, bf16) @ v, bf16)\n    return y") +
                     others + "\n",
                 "sm_90a");
-    const bool moved = std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
-      const auto& all = kernel.lowered.program.reductions;
-      return kernel.lowered.program.phases[0].reads_accumulator && !all.empty();
-    });
-    EXPECT_EQ(moved, std::string(others).empty()) << others << "\n" << notes_of(plan);
+    const PlannedKernel* made_by = nullptr;
+    for (const PlannedKernel& kernel : plan.kernels) {
+      const package::EpilogueProgram& program = kernel.lowered.program;
+      if (program.phases[0].reads_accumulator && !program.reductions.empty()) made_by = &kernel;
+    }
+    ASSERT_EQ(made_by != nullptr, expected) << others << "\n" << notes_of(plan);
+    if (!expected) continue;
+    EXPECT_EQ(made_by->lowered.program.reductions.size(), 2U) << others;
   }
 }
 
