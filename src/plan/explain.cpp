@@ -44,6 +44,8 @@ class Explainer {
     }
     std::stable_sort(result_.order.begin(), result_.order.end(),
                      [this](size_t a, size_t b) { return first_line(a) < first_line(b); });
+    find_readers();
+    for (size_t i = 0; i < plan_.notes.size(); ++i) notes_on_[plan_.notes[i].node].push_back(i);
     for (const size_t k : result_.order) find_boundaries(k);
     for (const FusionNote& note : plan_.notes) {
       if (told_.count(note.node) == 0) result_.decisions.push_back(note);
@@ -102,6 +104,25 @@ class Explainer {
   }
   [[nodiscard]] bool is_product(size_t kernel) const { return result_.launches[kernel]->product.has_value(); }
 
+  // Who may read a buffer, in the order in which kernels are told.
+  void find_readers() {
+    const auto add = [this](uint32_t buffer, size_t kernel) {
+      std::vector<size_t>& readers = readers_[buffer];
+      if (readers.empty() || readers.back() != kernel) readers.push_back(kernel);
+    };
+    for (const size_t k : result_.order) {
+      const LaunchKernel* launch = result_.launches[k];
+      if (launch == nullptr) continue;
+      for (const uint32_t buffer : launch->arguments) add(buffer, k);
+      if (!launch->product) continue;
+      add(launch->product->a, k);
+      for (size_t p = 0; p < launch->product->products(); ++p) add(launch->product->factor_b(p), k);
+    }
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      for (const uint32_t buffer : workers_[i].buffers) working_on_[buffer].push_back(i);
+    }
+  }
+
   void find_boundaries(size_t from) {
     const LaunchKernel* writer = result_.launches[from];
     if (writer == nullptr) return;
@@ -110,13 +131,12 @@ class Explainer {
     for (size_t i = 0; i < arguments.size(); ++i) {
       const uint32_t buffer = writer->arguments[i];
       if (!arguments[i].is_output || !seen.insert(buffer).second) continue;
-      for (const size_t to : result_.order) {
-        if (to != from && result_.launches[to] != nullptr) find_boundary(buffer, from, to);
+      for (const size_t to : readers_[buffer]) {
+        if (to != from) find_boundary(buffer, from, to);
       }
-      for (const Worker& worker : workers_) {
-        if (worker.buffers.count(buffer) == 0) continue;
+      for (const size_t worker : working_on_[buffer]) {
         result_.boundaries.push_back(
-            {buffer, from, 0, 0, "no kernel carries the step out; it reads values from memory", worker.text});
+            {buffer, from, 0, 0, "no kernel carries the step out; it reads values from memory", workers_[worker].text});
       }
     }
   }
@@ -191,16 +211,24 @@ class Explainer {
     // Notes name nodes of the program's own graph.
     if (plan_.kernels[from].region.graph != nullptr || plan_.kernels[to].region.graph != nullptr) return nullptr;
     const std::string_view behind = is_product(from) || plan_.kernels[from].hook ? action::cut_off : action::apart;
-    const std::vector<ir::NodeId>& stored = plan_.kernels[from].account.stored;
-    const auto& held = plan_.kernels[to].account.held;
-    for (const FusionNote& note : plan_.notes) {
-      const bool in_front =
-          note.action == action::in_front || note.action == action::stored || note.action == action::copied;
-      if (in_front && std::find(stored.begin(), stored.end(), note.node) != stored.end()) return &note;
-      const auto is_noted = [&](const HeldOperation& operation) { return operation.node == note.node; };
-      if (note.action == behind && std::any_of(held.begin(), held.end(), is_noted)) return &note;
+    // The first of those that fit.
+    size_t found = plan_.notes.size();
+    const auto look = [&](ir::NodeId node, auto fits) {
+      const auto notes = notes_on_.find(node);
+      if (notes == notes_on_.end()) return;
+      const auto first = std::find_if(notes->second.begin(), notes->second.end(),
+                                      [&](size_t i) { return fits(plan_.notes[i].action); });
+      if (first != notes->second.end()) found = std::min(found, *first);
+    };
+    for (const ir::NodeId node : plan_.kernels[from].account.stored) {
+      look(node, [](std::string_view what) {
+        return what == action::in_front || what == action::stored || what == action::copied;
+      });
     }
-    return nullptr;
+    for (const HeldOperation& held : plan_.kernels[to].account.held) {
+      look(held.node, [&](std::string_view what) { return what == behind; });
+    }
+    return found == plan_.notes.size() ? nullptr : &plan_.notes[found];
   }
 
   void find_shared() {
@@ -232,6 +260,8 @@ class Explainer {
   const Plan& plan_;
   ProgramExplanation result_;
   std::vector<Worker> workers_;
+  std::map<uint32_t, std::vector<size_t>> readers_, working_on_;  // by buffer: kernels, workers
+  std::map<ir::NodeId, std::vector<size_t>> notes_on_;
   std::set<ir::NodeId> told_;
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "device/cpu/abi.h"
 #include "plan/lowering.hpp"
@@ -96,7 +97,7 @@ Result<void> Lowering::find_roots() {
     inst.type = inst.aux = result_.program.accumulator;
     inst.index = static_cast<uint32_t>(part);
     instance.value = recorder_.add(inst);
-    instances_[product.index()].push_back(std::move(instance));
+    instances_[product].push_back(std::move(instance));
   }
   return {};
 }
@@ -120,17 +121,21 @@ void Lowering::add_arguments() {
 
 // Nodes between the outputs and the leaves.
 void Lowering::find_inside() {
-  leaf_.assign(graph_.size(), UINT32_MAX);
-  for (size_t i = 0; i < scope_.leaves.size(); ++i) leaf_[scope_.leaves[i].node.index()] = static_cast<uint32_t>(i);
-  inside_.assign(graph_.size(), false);
-  for (const LoweringScope::Output& output : scope_.outputs) inside_[output.node.index()] = true;
-  if (matmul_) inside_[matmul_->index()] = true;
-  for (NodeId product : scope_.more_products) inside_[product.index()] = true;
-  for (size_t i = graph_.size(); i-- > 0;) {
-    const NodeId node(i);
-    if (!inside_[i] || is_product(node) || leaf_[i] != UINT32_MAX) continue;
-    for (NodeId operand : graph_.operands(node)) inside_[operand.index()] = true;
+  for (size_t i = 0; i < scope_.leaves.size(); ++i) leaf_[scope_.leaves[i].node] = static_cast<uint32_t>(i);
+  ByNode<bool> found;
+  const auto add = [&](NodeId node) {
+    if (std::exchange(found[node], true)) return;
+    inside_.push_back(node);
+  };
+  for (const LoweringScope::Output& output : scope_.outputs) add(output.node);
+  if (matmul_) add(*matmul_);
+  for (NodeId product : scope_.more_products) add(product);
+  for (size_t i = 0; i < inside_.size(); ++i) {
+    const NodeId node = inside_[i];
+    if (is_product(node) || leaf_of(node)) continue;
+    for (NodeId operand : graph_.operands(node)) add(operand);
   }
+  std::sort(inside_.begin(), inside_.end(), [](NodeId a, NodeId b) { return a.index() < b.index(); });
 }
 
 namespace {
@@ -221,7 +226,7 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   };
   if (is_store && !shape.empty() && !row && rows_ == 1) keep_index(Axis::Row, row);
   if (is_store && !shape.empty() && !col && cols_ == 1) keep_index(Axis::Col, col);
-  const auto& made = instances_[node.index()];
+  const auto& made = instances_[node];
   if (is_store && shape.empty() && made.size() == 1 && recorder_.reads_accumulator(made[0].value)) {
     return reject(diag::Code::position_conflict, node, "a product does not store a value without dims")
         .reason("its elements lie in rows and columns")
@@ -274,9 +279,9 @@ Result<void> Lowering::store_outputs() {
   for (size_t i = 0; i < scope_.outputs.size(); ++i) {
     const LoweringScope::Output& output = scope_.outputs[i];
     const auto argument = static_cast<uint32_t>(result_.program.arguments.size() - scope_.outputs.size() + i);
-    std::vector<Instance> instances = instances_[output.node.index()];
+    std::vector<Instance> instances = instances_[output.node];
     if (!dependent(output.node)) {
-      const auto& known = at_.empty() ? std::nullopt : at_[output.node.index()];
+      const std::optional<Location>& known = at_.of(output.node);
       Location at;
       if (known) {
         at = *known;
@@ -301,17 +306,13 @@ Result<void> Lowering::store_outputs() {
 }
 
 Result<Lowered> Lowering::run() {
-  const size_t count = graph_.size();
   find_inside();
-  dependent_.assign(count, false);
-  instances_.resize(count);
-  dependent_[matmul_->index()] = true;
-  for (NodeId product : scope_.more_products) dependent_[product.index()] = true;
-  for (size_t i = 0; i < count; ++i) {
-    const NodeId node(i);
-    if (!inside(node) || is_product(node) || leaf_of(node)) continue;
+  dependent_[*matmul_] = true;
+  for (NodeId product : scope_.more_products) dependent_[product] = true;
+  for (const NodeId node : inside_) {
+    if (is_product(node) || leaf_of(node)) continue;
     for (NodeId operand : graph_.operands(node)) {
-      if (dependent(operand)) dependent_[i] = true;
+      if (dependent(operand)) dependent_[node] = true;
     }
     if (graph_.node(node).op == Op::matmul) {
       return reject(diag::Code::second_product, node, "a region holds one matrix product")
@@ -321,8 +322,7 @@ Result<Lowered> Lowering::run() {
   }
   CODETTA_CHECK_OK(find_roots());
   add_arguments();
-  for (size_t i = 0; i < count; ++i) {
-    const NodeId node(i);
+  for (const NodeId node : inside_) {
     if (!is_product(node) && dependent(node)) CODETTA_CHECK_OK(lower_dependent(node));
   }
   CODETTA_CHECK_OK(store_outputs());

@@ -226,29 +226,27 @@ Result<Location> Lowering::operand_location(NodeId node, size_t i, const Locatio
 
 // All splits of accumulator values must cut the columns in the same way; this finds how.
 Result<void> Lowering::find_split() {
-  std::vector<std::optional<Location>> at(graph_.size());
-  bool any = false;
-  for (size_t i = 0; i < graph_.size(); ++i) any |= graph_.node(NodeId(i)).op == Op::split && dependent(NodeId(i));
-  if (!any) return {};
-  at[matmul_->index()] = root_at_;
-  for (NodeId product : scope_.more_products) at[product.index()] = root_at_;
-  for (size_t i = 0; i < graph_.size(); ++i) {
-    const NodeId node(i);
+  ByNode<std::optional<Location>> at;
+  const auto splits = [&](NodeId node) { return graph_.node(node).op == Op::split && dependent(node); };
+  if (std::none_of(inside_.begin(), inside_.end(), splits)) return {};
+  at[*matmul_] = root_at_;
+  for (NodeId product : scope_.more_products) at[product] = root_at_;
+  for (const NodeId node : inside_) {
     if (is_product(node) || !dependent(node)) continue;
     std::optional<NodeId> from;
     for (NodeId operand : graph_.operands(node)) {
       const bool same_rank = graph_.type(operand).shape == graph_.type(node).shape;
       const bool is_layout = types::op_info(graph_.node(node).op).rule == types::OpRule::layout;
-      if (!from && dependent(operand) && at[operand.index()] && (same_rank || is_layout)) from = operand;
+      if (!from && dependent(operand) && at.of(operand) && (same_rank || is_layout)) from = operand;
     }
     if (!from) continue;
-    const Location& source = *at[from->index()];
+    const Location& source = *at.of(*from);
     switch (graph_.node(node).op) {
       case Op::permute:
-        at[i] = permuted(source, graph_.attr_as<ir::PermuteAttr>(node).order);
+        at[node] = permuted(source, graph_.attr_as<ir::PermuteAttr>(node).order);
         break;
       case Op::reshape: {
-        at[i] = reshaped(source, graph_.type(*from).shape, graph_.type(node).shape, false);
+        at[node] = reshaped(source, graph_.type(*from).shape, graph_.type(node).shape, false);
         break;
       }
       case Op::split: {
@@ -282,7 +280,7 @@ Result<void> Lowering::find_split() {
       case Op::reduce_logsumexp:
         break;
       default:
-        at[i] = source;
+        at[node] = source;
     }
   }
   return {};
@@ -290,7 +288,7 @@ Result<void> Lowering::find_split() {
 
 Result<void> Lowering::lower_layout(NodeId node) {
   const auto operands = graph_.operands(node);
-  auto& result = instances_[node.index()];
+  auto& result = instances_[node];
   const Op op = graph_.node(node).op;
   if (op == Op::slice || op == Op::broadcast) {
     return reject(diag::Code::position_conflict, node, "a part or a repetition of the accumulator is no epilogue")
@@ -303,7 +301,7 @@ Result<void> Lowering::lower_layout(NodeId node) {
     int64_t offset = 0;
     for (size_t part = 0; part < operands.size(); ++part) {
       CODETTA_TRY(const int64_t size, size_of(operands[part], d));
-      std::vector<Instance> parts = instances_[operands[part].index()];
+      std::vector<Instance> parts = instances_[operands[part]];
       if (!dependent(operands[part])) {
         CODETTA_TRY(Location at, plain_location(operands[part]));
         CODETTA_TRY(const ValueRef value, value_at(operands[part], at));
@@ -320,7 +318,7 @@ Result<void> Lowering::lower_layout(NodeId node) {
     }
     return {};
   }
-  const auto& sources = instances_[operands[0].index()];
+  const auto& sources = instances_[operands[0]];
   for (size_t i = 0; i < sources.size(); ++i) {
     const Instance& instance = sources[i];
     Instance moved = instance;

@@ -48,10 +48,8 @@ Result<NodeId> Lowering::find_anchor() {
     const double count = elements(graph_.type(node).shape);
     if (count > most) most = count, anchor = node;
   };
-  for (size_t i = 0; i < graph_.size(); ++i) {
-    const NodeId node(i);
-    if (inside(node) && !leaf_of(node) && types::op_info(graph_.node(node).op).is_reduction())
-      offer(graph_.operands(node)[0]);
+  for (const NodeId node : inside_) {
+    if (!leaf_of(node) && types::op_info(graph_.node(node).op).is_reduction()) offer(graph_.operands(node)[0]);
   }
   if (!anchor) {
     for (const LoweringScope::Output& output : scope_.outputs) offer(output.node);
@@ -83,10 +81,9 @@ Result<void> Lowering::fold_root(NodeId anchor) {
   root_at_.assign(root_shape_.size(), Index{});
   const std::vector<size_t> dims = larger_than_one(root_shape_);
   std::vector<size_t> reduced;
-  for (size_t i = 0; i < graph_.size() && reduced.empty(); ++i) {
-    const NodeId node(i);
-    if (!inside(node) || leaf_of(node) || !types::op_info(graph_.node(node).op).is_reduction() ||
-        graph_.operands(node)[0] != anchor)
+  for (const NodeId node : inside_) {
+    if (!reduced.empty()) break;
+    if (leaf_of(node) || !types::op_info(graph_.node(node).op).is_reduction() || graph_.operands(node)[0] != anchor)
       continue;
     for (int32_t d : graph_.attr_as<ir::ReduceAttr>(node).dims) {
       if (root_shape_[static_cast<size_t>(d)] != Dim::constant(1)) reduced.push_back(static_cast<size_t>(d));
@@ -148,34 +145,33 @@ Result<void> Lowering::fold_root(NodeId anchor) {
 
 // From the anchor to everything that holds its elements, each once.
 void Lowering::push_locations(NodeId anchor) {
-  at_.assign(graph_.size(), std::nullopt);
-  at_[anchor.index()] = root_at_;
-  for (size_t i = anchor.index() + 1; i < graph_.size(); ++i) {
-    const NodeId node(i);
-    if (!inside(node) || leaf_of(node)) continue;
+  at_[anchor] = root_at_;
+  for (const NodeId node : inside_) {
+    if (node.index() <= anchor.index() || leaf_of(node)) continue;
     const auto operands = graph_.operands(node);
     const types::OpInfo& info = types::op_info(graph_.node(node).op);
     const auto& shape = graph_.type(node).shape;
     if (info.is_reduction()) {
-      at_[i] = at_[operands[0].index()];
-      if (!at_[i]) continue;
-      for (int32_t d : graph_.attr_as<ir::ReduceAttr>(node).dims) (*at_[i])[static_cast<size_t>(d)] = Index{};
+      std::optional<Location> at = at_.of(operands[0]);
+      if (!at) continue;
+      for (int32_t d : graph_.attr_as<ir::ReduceAttr>(node).dims) (*at)[static_cast<size_t>(d)] = Index{};
+      at_[node] = std::move(at);
     } else if (info.rule == OpRule::layout) {
-      const auto& from = at_[operands[0].index()];
+      const auto& from = at_.of(operands[0]);
       if (!from) continue;
       if (info.op == Op::permute) {
         Location moved;
         for (int32_t d : graph_.attr_as<ir::PermuteAttr>(node).order) moved.push_back((*from)[static_cast<size_t>(d)]);
-        at_[i] = std::move(moved);
+        at_[node] = std::move(moved);
       } else if (info.op == Op::reshape) {
-        at_[i] = reshaped(*from, graph_.type(operands[0]).shape, shape, false);
+        at_[node] = reshaped(*from, graph_.type(operands[0]).shape, shape, false);
       }
     } else if (info.elementwise()) {
       Location at(shape.size());
       std::vector<bool> known(shape.size());
       bool any = false;
       for (NodeId operand : operands) {
-        const auto& from = at_[operand.index()];
+        const auto& from = at_.of(operand);
         if (!from) continue;
         any = true;
         const size_t skip = shape.size() - from->size();
@@ -186,7 +182,7 @@ void Lowering::push_locations(NodeId anchor) {
         }
       }
       for (size_t d = 0; d < shape.size(); ++d) any = any && (known[d] || shape[d] == Dim::constant(1));
-      if (any && independent(at)) at_[i] = std::move(at);
+      if (any && independent(at)) at_[node] = std::move(at);
     }
   }
 }
@@ -218,7 +214,7 @@ Result<Location> Lowering::reduced_at(NodeId node, const Location& at) {
   const auto& shape = graph_.type(operand).shape;
   const auto& dims = graph_.attr_as<ir::ReduceAttr>(node).dims;
   Location from = at;
-  const auto& pushed = at_[operand.index()];
+  const auto& pushed = at_.of(operand);
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == Dim::constant(1)) continue;
     const bool reduced = std::find(dims.begin(), dims.end(), static_cast<int32_t>(d)) != dims.end();
@@ -239,8 +235,6 @@ Result<Location> Lowering::reduced_at(NodeId node, const Location& at) {
 
 Result<LoweredMap> Lowering::run_map(std::optional<NodeId> over) {
   find_inside();
-  dependent_.assign(graph_.size(), false);
-  instances_.resize(graph_.size());
   CODETTA_TRY(const NodeId anchor, over ? Result<NodeId>(*over) : find_anchor());
   CODETTA_CHECK_OK(fold_root(anchor));
   push_locations(anchor);

@@ -172,7 +172,7 @@ std::optional<NodeId> Lowering::exponents_of(NodeId sum) const {
 Result<void> Lowering::lower_reduction(NodeId node) {
   const Op op = graph_.node(node).op;
   if (const auto x = scope_.sums_exponents ? exponents_of(node) : std::nullopt) {
-    const std::vector<Instance>& all = instances_[x->index()];
+    const std::vector<Instance>& all = instances_[*x];
     if (all.size() == 1 && reduced_axes(node, {all[0].at}).axis == ReduceAxis::Row) {
       package::Reduction reduction;
       reduction.kind = ReduceKind::SumExp;
@@ -180,7 +180,7 @@ Result<void> Lowering::lower_reduction(NodeId node) {
       reduction.type = register_type(node);
       Location at = all[0].at;
       for (const int32_t d : graph_.attr_as<ir::ReduceAttr>(node).dims) at[static_cast<size_t>(d)] = Index{};
-      instances_[node.index()].push_back(
+      instances_[node].push_back(
           {std::move(at), recorder_.reduce(reduction, recorder_.convert(all[0].value, reduction.type))});
       return {};
     }
@@ -192,7 +192,7 @@ Result<void> Lowering::lower_reduction(NodeId node) {
     return std::find(dims.begin(), dims.end(), static_cast<int32_t>(d)) != dims.end();
   };
 
-  std::vector<Instance> instances = instances_[operand.index()];
+  std::vector<Instance> instances = instances_[operand];
   std::vector<Location> places;
   for (Instance& instance : instances) {
     instance.value = prepared(node, instance.value);
@@ -216,8 +216,7 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   if (nothing) {  // the values themselves (their magnitudes, their squares)
     const bool may_wrap = op == Op::reduce_amax && types::is_integer(type) && types::is_signed(type);
     for (const Instance& instance : instances) {
-      instances_[node.index()].push_back(
-          {place(instance), may_wrap ? at_least_zero(instance.value, type) : instance.value});
+      instances_[node].push_back({place(instance), may_wrap ? at_least_zero(instance.value, type) : instance.value});
     }
     return {};
   }
@@ -272,7 +271,7 @@ Result<void> Lowering::lower_reduction(NodeId node) {
     reduction.parts = parts[g];
     ValueRef value = recorder_.reduce(reduction, groups[g].value);
     if (op == Op::reduce_amax) value = at_least_zero(value, type);
-    instances_[node.index()].push_back({groups[g].at, value});
+    instances_[node].push_back({groups[g].at, value});
   }
   return {};
 }

@@ -66,7 +66,7 @@ std::optional<int64_t> count_elements(const std::vector<Instance>& instances) {
 
 Result<void> Lowering::lower_elementwise(NodeId node) {
   CODETTA_CHECK_OK(combine(node));
-  const auto& instances = instances_[node.index()];
+  const auto& instances = instances_[node];
   int64_t size = 1;
   bool known = true;
   for (const Dim& dim : graph_.type(node).shape) {
@@ -115,7 +115,7 @@ Result<void> Lowering::combine(NodeId node) {
     if (!dependent(operands[i])) continue;
     std::vector<Choice> next;
     for (const Choice& choice : choices) {
-      for (const Instance& instance : instances_[operands[i].index()]) {
+      for (const Instance& instance : instances_[operands[i]]) {
         Choice extended = choice;
         if (!merge(extended.at, instance.at, graph_.type(operands[i]).shape, extended.known)) continue;
         extended.values[i] = instance.value;
@@ -146,7 +146,7 @@ Result<void> Lowering::combine(NodeId node) {
       }
     }
     CODETTA_TRY(const ValueRef value, emit_op(node, values, choice.at));
-    instances_[node.index()].push_back({std::move(choice.at), value});
+    instances_[node].push_back({std::move(choice.at), value});
   }
   return {};
 }

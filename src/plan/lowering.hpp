@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plan/index.hpp"
@@ -57,6 +59,24 @@ class Recorder {
 struct Instance {
   Location at;
   ValueRef value = 0;
+};
+
+// Values of the nodes of a region, which a program of thousands of operations has many of: of the others nothing is
+// kept.
+template <class T>
+class ByNode {
+ public:
+  explicit ByNode(T otherwise = T{}) : otherwise_(std::move(otherwise)) {}
+  [[nodiscard]] const T& of(ir::NodeId node) const {
+    const auto known = values_.find(node.index());
+    return known == values_.end() ? otherwise_ : known->second;
+  }
+  T& operator[](ir::NodeId node) { return values_.try_emplace(node.index(), otherwise_).first->second; }
+  [[nodiscard]] bool empty() const { return values_.empty(); }
+
+ private:
+  std::unordered_map<size_t, T> values_;  // its elements stay where they are
+  T otherwise_;
 };
 
 class Lowering {
@@ -126,10 +146,9 @@ class Lowering {
     const auto& more = scope_.more_products;
     return node == matmul_ || std::find(more.begin(), more.end(), node) != more.end();
   }
-  [[nodiscard]] bool dependent(ir::NodeId node) const { return dependent_[node.index()]; }
-  [[nodiscard]] bool inside(ir::NodeId node) const { return inside_[node.index()]; }
+  [[nodiscard]] bool dependent(ir::NodeId node) const { return dependent_.of(node); }
   [[nodiscard]] std::optional<size_t> leaf_of(ir::NodeId node) const {
-    const uint32_t leaf = leaf_[node.index()];
+    const uint32_t leaf = leaf_.of(node);
     return leaf == UINT32_MAX ? std::nullopt : std::optional<size_t>(leaf);
   }
   [[nodiscard]] DType register_type(ir::NodeId node) const;
@@ -141,14 +160,15 @@ class Lowering {
   mutable std::optional<ir::NodeId> failed_;  // of reject
   Lowered result_;
   Recorder recorder_;
-  mutable std::vector<bool> loses_index_;                    // by node; empty until it is asked for
-  std::vector<bool> dependent_, inside_;                     // inside: between the leaves and the outputs
-  std::vector<uint32_t> leaf_;                               // by node; UINT32_MAX: none
-  std::vector<Dim> root_shape_;                              // of the product, or of a map's anchor
-  Location root_at_;                                         // its dims in terms of the root axes
-  Dim extents_[3];                                           // of the root axes: batch, rows, columns of a part
-  std::vector<std::optional<Location>> at_;                  // of a map, by node: where the anchor's elements lie in it
-  std::vector<std::vector<Instance>> instances_;             // by node
+  mutable std::vector<bool> loses_index_;  // by node; empty until it is asked for
+  std::vector<ir::NodeId> inside_;         // leaves, outputs and all between, each behind its operands
+  ByNode<bool> dependent_;
+  ByNode<uint32_t> leaf_{UINT32_MAX};   // UINT32_MAX: none
+  std::vector<Dim> root_shape_;         // of the product, or of a map's anchor
+  Location root_at_;                    // its dims in terms of the root axes
+  Dim extents_[3];                      // of the root axes: batch, rows, columns of a part
+  ByNode<std::optional<Location>> at_;  // of a map: where the anchor's elements lie in it
+  ByNode<std::vector<Instance>> instances_;
   std::vector<uint32_t> argument_of_input_;                  // leaf -> program argument
   std::map<std::pair<uint32_t, Location>, ValueRef> known_;  // of value_at
   int64_t batches_ = 0, rows_ = 0, cols_ = 0;                // root extents; 0 = symbolic

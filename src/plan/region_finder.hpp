@@ -78,6 +78,10 @@ class RegionFinder {
     return graph_.type(graph_.operands(node)[0]).shape[static_cast<size_t>(graph_.attr_as<ir::TakeAttr>(node).dim)];
   }
   // Computed by a product's kernel, or by a step's that hands over what it is computed from.
+  // The nodes of a level, or of none, in graph order.
+  [[nodiscard]] const std::vector<NodeId>& of_level(int32_t level) const {
+    return level == no_product ? of_no_level_ : of_level_[static_cast<size_t>(level)];
+  }
   [[nodiscard]] bool of_product(NodeId node) const { return level_[node.index()] != no_product && !cut_[node.index()]; }
   [[nodiscard]] bool is_hooked(NodeId node) const { return hooked_[node.index()]; }
   [[nodiscard]] bool is_stored(NodeId node) const { return stored_[node.index()]; }
@@ -199,7 +203,8 @@ class RegionFinder {
   std::vector<size_t> head_of_;  // by node, of heads
   std::optional<std::pair<Together, Rejection>> dissolved_;
   std::vector<int32_t> level_;                   // by node: the last head that it depends on
-  std::vector<std::vector<NodeId>> of_level_;    // by level, but for what depends on none: in graph order
+  std::vector<std::vector<NodeId>> of_level_;    // by level: in graph order
+  std::vector<NodeId> of_no_level_;              // what depends on no head
   std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
   std::vector<bool> statistic_;                  // by node: tried where what it reduces is stored, or there
   std::map<int32_t, RowStatistics> statistics_;  // by level: with those of this product

@@ -62,9 +62,8 @@ Result<void> RegionFinder::find_maps() {
   std::map<NodeId, size_t> group_of;  // of a stored value; the last one where parts lie in several
   for (int32_t level = no_product; level < static_cast<int32_t>(heads_.size()); ++level) {
     const size_t first = groups.size();
-    for (size_t i = 0; i < graph_.size(); ++i) {
-      const NodeId node(i);
-      if (!stored_[i] || !needed_[i] || of_product(node) || level_[i] != level) continue;
+    for (const NodeId node : of_level(level)) {
+      if (!stored_[node.index()] || !needed_[node.index()] || of_product(node)) continue;
       const bool join = graph_.node(node).op == Op::join;
       const auto parts = graph_.operands(node);
       for (size_t part = 0; part < (join ? parts.size() : 1); ++part) {

@@ -40,9 +40,8 @@ Result<void> RegionFinder::find_products() {
       first = std::min<size_t>(first, further.node.index());
     }
     std::vector<NodeId> outputs;
-    for (size_t i = first; i < graph_.size(); ++i) {
-      const NodeId node(i);
-      if (!stored_[i] || !needed_[i] || !of_product(node) || level_[i] != static_cast<int32_t>(r)) continue;
+    for (const NodeId node : of_level_[r]) {
+      if (node.index() < first || !stored_[node.index()] || !needed_[node.index()] || !of_product(node)) continue;
       outputs.push_back(node);
       if (is_statistic(node)) region.statistics = statistics_.at(static_cast<int32_t>(r));
       for (const StoredValue& place : places_of(node, node, 0)) region.stores.push_back(place);
@@ -166,9 +165,9 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
     // Without a kernel for all of it: without reductions, then without anything behind the product.
     const Error error = diag::error(code, "no kernel takes this behind its product").reason(no->text);
     const auto behind = [&](bool reductions_only) -> std::optional<NodeId> {
-      for (size_t i = product.index() + 1; i < graph_.size(); ++i) {
-        if (!needed_[i] || !of_product(NodeId(i)) || level_[i] != level_[product.index()]) continue;
-        if (!reductions_only || types::op_info(graph_.node(NodeId(i)).op).is_reduction()) return NodeId(i);
+      for (const NodeId node : of_level(level_[product.index()])) {
+        if (node.index() <= product.index() || !needed_[node.index()] || !of_product(node)) continue;
+        if (!reductions_only || types::op_info(graph_.node(node).op).is_reduction()) return node;
       }
       return std::nullopt;
     };
@@ -212,16 +211,17 @@ Result<void> RegionFinder::cut_at(NodeId product, NodeId failed, const Error& er
     note(failed, action::in_front, error);
   } else {
     changed_ = false;
-    for (size_t i = product.index() + 1; i < graph_.size(); ++i) {
-      if (level_[i] != level || cut_[i]) continue;
-      if (!changed_) note(NodeId(i), action::cut_off, error);
-      cut_[i] = changed_ = true;
+    for (const NodeId node : of_level(level)) {
+      if (node.index() <= product.index() || cut_[node.index()]) continue;
+      if (!changed_) note(node, action::cut_off, error);
+      cut_[node.index()] = changed_ = true;
     }
     if (!changed_) return error;
   }
-  for (size_t i = product.index() + 1; i < graph_.size(); ++i) {
-    if (level_[i] != level || cut_[i] || is_hooked(NodeId(i))) continue;
-    for (NodeId operand : graph_.operands(NodeId(i))) cut_[i] = cut_[i] || cut_[operand.index()];
+  for (const NodeId node : of_level(level)) {
+    const size_t i = node.index();
+    if (i <= product.index() || cut_[i] || is_hooked(node)) continue;
+    for (NodeId operand : graph_.operands(node)) cut_[i] = cut_[i] || cut_[operand.index()];
   }
   return {};
 }

@@ -163,7 +163,7 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
   of_level_.resize(heads_.size());
   for (size_t i = 0; i < graph.size(); ++i) {
     const int32_t level = level_[i];
-    if (level != no_product) of_level_[static_cast<size_t>(level)].push_back(NodeId(i));
+    (level == no_product ? of_no_level_ : of_level_[static_cast<size_t>(level)]).push_back(NodeId(i));
     const Head* head = level == no_product ? nullptr : &heads_[static_cast<size_t>(level)];
     cut_[i] = head != nullptr && !head->product && !head->hooked;
     if (is_made(NodeId(i))) {
