@@ -149,7 +149,8 @@ int hip_registers(const HipMatrixFamily& family, const HipArchitecture& arch, co
   const int64_t turned = element == 1 && c.tile_k > 64 && !(c.a_k_major && c.b_k_major) ? 64 : 0;
   // Pairs of registers are copied on their way from one file to the other.
   const int64_t copied = types::byte_size(c.accumulator) == 8 ? held / 2 : 0;
-  return static_cast<int>(held + copied + fragments + loads(c.tile_m, c.a_k_major) + loads(c.tile_n, c.b_k_major) + turned + 43);
+  return static_cast<int>(held + copied + fragments + loads(c.tile_m, c.a_k_major) + loads(c.tile_n, c.b_k_major) +
+                          turned + 43);
 }
 
 std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const GpuProblem& p) {
