@@ -28,8 +28,7 @@ oracle::OracleOptions program_options(const Target& target, const ir::Graph& gra
 using OracleFunctions = std::map<std::string, oracle::OracleFunction, std::less<>>;
 Result<OracleFunctions> functions_of(const std::vector<GivenResults>& given);
 // What the oracle's comparison found, in the public form, with its text.
-// Outputs in `left` were taken as the run left them: compared with themselves, they do not count as checked.
-VerifyReport report_of(const oracle::CheckReport& checked, const std::vector<std::string>& left = {});
+VerifyReport report_of(const oracle::CheckReport& checked);
 
 class Verification {
  public:

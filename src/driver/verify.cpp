@@ -148,7 +148,7 @@ Result<VerifyReport> Verification::check(bool poisoned) const {
   return report_of(checked);
 }
 
-VerifyReport report_of(const oracle::CheckReport& checked, const std::vector<std::string>& left) {
+VerifyReport report_of(const oracle::CheckReport& checked) {
   VerifyReport report;
   report.verdict = checked.verdict == oracle::Verdict::Pass   ? VerifyReport::Verdict::Pass
                    : checked.verdict == oracle::Verdict::Fail ? VerifyReport::Verdict::Fail
@@ -165,11 +165,6 @@ VerifyReport report_of(const oracle::CheckReport& checked, const std::vector<std
     check.worst = output.worst_text;
     check.note = output.note;
     check.mistrust = output.mistrust;
-    if (std::find(left.begin(), left.end(), check.name) != left.end()) {
-      check.checked = check.ambiguous = 0;
-      check.max_error = check.max_error_ratio = 0;
-      check.note = "its values are taken as the run left them";
-    }
     report.text += describe(check) + "\n";
     report.outputs.push_back(std::move(check));
   }

@@ -83,23 +83,6 @@ int64_t longest_sum(const ir::Graph& graph, const std::vector<std::pair<std::str
   return longest;
 }
 
-// Outputs that are a result of a call whose results were given, as they are.
-std::vector<std::string> outputs_of(const ir::Graph& graph, const std::vector<GivenResults>& given) {
-  std::vector<std::string> names;
-  for (const ir::GraphOutput& output : graph.outputs()) {
-    ir::NodeId id = output.node;
-    if (output.dtype != graph.type(id).dtype) continue;  // converted, which is compared
-    if (graph.node(id).op == types::Op::result) id = graph.operands(id)[0];
-    const types::Op op = graph.node(id).op;
-    if (op != types::Op::user_kernel && op != types::Op::call_extern) continue;
-    const std::string& called = op == types::Op::user_kernel ? graph.attr_as<ir::UserKernelAttr>(id).name
-                                                             : graph.attr_as<ir::ExternAttr>(id).symbol;
-    const auto named = [&](const GivenResults& call) { return call.function == called; };
-    if (std::any_of(given.begin(), given.end(), named)) names.push_back(output.name);
-  }
-  return names;
-}
-
 }  // namespace
 
 Result<OracleFunctions> functions_of(const std::vector<GivenResults>& given) {
@@ -180,11 +163,12 @@ Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgum
   oracle::OracleOptions how = program_options(target, graph, shapes.symbols);
   how.seed = options.seed;
   CODETTA_TRY(how.functions, functions_of(options.given));
+  how.functions_given = true;
   CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, how));
   oracle::CheckOptions compare;
   if (options.poisoned) compare.max_zeros = 1;
   CODETTA_TRY(const oracle::CheckReport checked, oracle::check(actual, expected, compare));
-  VerifyReport report = report_of(checked, outputs_of(graph, options.given));
+  VerifyReport report = report_of(checked);
   std::string taken;
   for (const GivenResults& call : options.given) {
     report.given.push_back(call.function);

@@ -43,6 +43,7 @@ struct Block {
   Axes axes;
   std::vector<Real<T>> reals;  // of floats
   std::vector<Int> ints;       // of integers and bool
+  bool given = false;          // a function's result as it is, where those are what a run left
   [[nodiscard]] bool real() const { return types::is_float(dtype); }
 };
 

@@ -232,14 +232,20 @@ Result<OracleResult> evaluate_all(const ir::Graph& graph, std::span<const Oracle
   std::vector<size_t> all;
   std::vector<NodeId> roots;
   for (const ir::GraphOutput& output : graph.outputs()) {
-    result.outputs.push_back({output.name, output.dtype, problem.size(output.node), {}, true, {}, {}});
+    ExpectedOutput& expected = result.outputs.emplace_back();
+    expected.name = output.name;
+    expected.dtype = output.dtype;
+    expected.shape = problem.size(output.node);
     all.push_back(all.size());
     roots.push_back(output.node);
   }
   const auto affordable = static_cast<double>(options.max_work);
   if (work_of(problem, roots, {}) <= affordable) {
     CODETTA_TRY(std::vector<PassOutput> parts, run(problem, all, {}));
-    for (PassOutput& part : parts) result.outputs[part.output].elements = std::move(part.elements);
+    for (PassOutput& part : parts) {
+      result.outputs[part.output].elements = std::move(part.elements);
+      result.outputs[part.output].given = part.given;
+    }
     return result;
   }
   Sampler sampler(problem);
@@ -251,6 +257,7 @@ Result<OracleResult> evaluate_all(const ir::Graph& graph, std::span<const Oracle
     CODETTA_TRY(const std::vector<PassOutput> parts, run(problem, pass.outputs, pass.picks));
     for (const PassOutput& part : parts) {
       collect(part, seen[part.output], result.outputs[part.output]);
+      result.outputs[part.output].given = part.given;
       done[part.output] = true;
     }
   }
@@ -262,6 +269,7 @@ Result<OracleResult> evaluate_all(const ir::Graph& graph, std::span<const Oracle
     if (work <= sampler.work_limit() && largest_value(problem, roots[o]) <= max_whole_elements) {
       CODETTA_TRY(std::vector<PassOutput> parts, run(problem, {o}, {}));
       output.elements = std::move(parts[0].elements);
+      output.given = parts[0].given;
       output.whole = true;
     } else {
       output.note = left_out_text(work, sampler.work_limit(), largest_value(problem, roots[o]));

@@ -9,6 +9,7 @@ namespace codetta::oracle {
 template <class T>
 void widen_all(std::vector<Block<T>>& blocks, const std::vector<Block<T>>& others) {
   for (size_t b = 0; b < blocks.size(); ++b) {
+    blocks[b].given = blocks[b].given && others[b].given;
     for (size_t i = 0; i < blocks[b].reals.size() + blocks[b].ints.size(); ++i) widen(blocks[b], i, others[b], i);
   }
 }
@@ -104,6 +105,7 @@ Result<std::vector<Block<T>>> Evaluator<T>::run_external(ir::NodeId id) {
   for (const ir::TensorType& type : ir::result_types(attr)) {
     Block<T>& block = results.emplace_back();
     block.dtype = type.dtype;
+    block.given = problem_.options.functions_given;
     for (const ir::Dim& dim : type.shape) {
       const auto size = dim.evaluate(problem_.symbols.values);
       block.axes.full.push_back(size && *size > 0 ? *size : 0);

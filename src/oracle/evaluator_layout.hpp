@@ -66,6 +66,7 @@ void Evaluator<T>::layout(ir::NodeId id, Block<T>& out) {
     if (op == Op::reshape) {
       out.reals = in.reals;
       out.ints = in.ints;
+      out.given = in.given;
       return;
     }
     // Where each operand element goes: a base, and a stride by operand dim; an offset of elements that are not taken is

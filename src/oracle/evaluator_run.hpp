@@ -228,6 +228,7 @@ Result<std::vector<PassOutput>> run_pass(const Problem& problem, std::span<const
     result.output = o;
     result.axes = block.axes;
     const DType to = graph.outputs()[o].dtype;
+    result.given = block.given && to == block.dtype;  // what is converted is compared
     result.elements.reserve(static_cast<size_t>(block.axes.count()));
     for (const Real<T>& x : block.reals) result.elements.push_back(expected_real(x, to));
     for (const Int& x : block.ints) result.elements.push_back(expected_int<T>(x, block.dtype, to));

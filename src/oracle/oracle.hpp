@@ -45,6 +45,7 @@ struct OracleOptions {
   // What call_extern and user_kernel stand for, by name; their results count as exact. Without one such a node is an
   // error.
   std::map<std::string, OracleFunction, std::less<>> functions;
+  bool functions_given = false;               // they hand out what the run left, which says nothing of it
   bool clamp_indices = false;                 // an index out of range is taken as the nearest one; else an error
   int64_t max_iterations = int64_t{1} << 16;  // of one loop
 };
@@ -66,6 +67,9 @@ struct ExpectedOutput {
   std::vector<int64_t> shape;
   std::vector<int64_t> at;  // row-major indices of the elements; empty when `whole`
   bool whole = true;
+  // Of OracleOptions::functions_given: a result as it is, also reshaped or handed on by a branch or a loop. What a run
+  // left is compared with itself there.
+  bool given = false;
   std::vector<ExpectedElement> elements;  // none when left out
   std::string note;                       // what was sampled, or why it was left out: "64 of 4096 rows"
   [[nodiscard]] bool left_out() const { return !whole && elements.empty(); }
@@ -98,7 +102,7 @@ std::string_view to_string(Verdict verdict);  // "pass", ...
 
 struct OutputReport {
   std::string name;
-  int64_t elements = 0, total = 0;  // checked, and what the output has
+  int64_t elements = 0, total = 0;  // checked (none of a given one), and what the output has
   int64_t wrong = 0, ambiguous = 0, vague = 0, zeros = 0;
   double max_error = 0;    // from the middle of low..high, over elements where that is finite
   double max_ratio = 0;    // error / half of low..high; infinite for an error where one value alone is right
@@ -114,6 +118,7 @@ struct CheckReport {
   Verdict verdict = Verdict::Pass;  // the worst
 };
 
+// Given outputs decide nothing; where they are all there is, they are mistrusted.
 // `actual` by output; shapes may differ from the expected ones in dims of size 1. Errors: E0212 (shape), E0213 (dtype).
 Result<CheckReport> check(std::span<const TensorView> actual, const OracleResult& expected,
                           const CheckOptions& options = {});

@@ -53,6 +53,7 @@ struct PassOutput {
   size_t output = 0;  // of the graph
   Axes axes;
   std::vector<ExpectedElement> elements;
+  bool given = false;  // as of ExpectedOutput
 };
 template <class T>
 Result<std::vector<PassOutput>> run_pass(const Problem& problem, std::span<const size_t> outputs, const Picks& picks);

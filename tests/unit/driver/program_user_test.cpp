@@ -49,35 +49,98 @@ TEST_F(ProgramUser, ExplainedWithItsKernels) {
   }
 }
 
-// What is the kernel's result as it is was compared with itself: it does not count as checked.
+// The report of a run whose kernels' results are taken as given.
+VerifyReport report_of_run(const Program& program, std::vector<NamedArgument> arguments, Context& context) {
+  const auto compiled = compile(program, Target::host(), {}, context);
+  EXPECT_TRUE(compiled) << compiled.error().render();
+  const auto shapes = program.shapes(arguments);
+  EXPECT_TRUE(shapes) << shapes.error().render();
+  std::vector<Tensor> outputs;
+  for (const auto& output : shapes->outputs) {
+    outputs.push_back(Tensor::make(output.dtype, output.shape).value());
+    arguments.push_back({output.name, outputs.back().view()});
+  }
+  KeptResults kept;
+  RunOptions watched;
+  watched.observer = keep_results(kept);
+  EXPECT_TRUE(compiled->run(arguments, {}, watched));
+  VerifyOptions options;
+  options.given = kept.calls;
+  auto report = verify(program, arguments, Target::host(), options, context);
+  EXPECT_TRUE(report) << report.error().render();
+  return report ? *std::move(report) : VerifyReport{};
+}
+
+// What is the kernel's result as it is was compared with itself: it does not count as checked, nor decide anything,
+// though it be 0 throughout.
 TEST_F(ProgramUser, ResultsThatAreOutputsAreNotChecked) {
   const Program program = parse(
       "def f(x: f32[\"m\", 6]):\n    k, t = user_kernel(\"lost\", x, out=(\"f32[m, 6]\", \"f32[m, 6]\"))\n"
       "    y = t * 2.0\n    return k, t, y\n",
       {{"lost",
         "void lost(Tensor<const float, 2> x, Tensor<float, 2> k, Tensor<float, 2> t) {\n"
-        "  for (int64_t r = 0; r < x.size(0); ++r)\n    for (int64_t c = 0; c < 6; ++c) t(r, c) = x(r, c);\n}\n"}});
-  const auto compiled = compile(program, Target::host(), {}, context_);
-  ASSERT_TRUE(compiled) << compiled.error().render();
-  const ProgramInput x = random_input("x", f32, {5, 6}, 1);
-  Tensor k = Tensor::make(f32, {5, 6}).value(), t = Tensor::make(f32, {5, 6}).value(),
-         y = Tensor::make(f32, {5, 6}).value();
-  const std::vector<NamedArgument> arguments{{"x", x.view()}, {"k", k.view()}, {"t", t.view()}, {"y", y.view()}};
-  KeptResults kept;
-  RunOptions watched;
-  watched.observer = keep_results(kept);
-  ASSERT_TRUE(compiled->run(arguments, {}, watched));
-  VerifyOptions options;
-  options.given = kept.calls;
-  const auto report = verify(program, arguments, Target::host(), options, context_);
-  ASSERT_TRUE(report) << report.error().render();
-  ASSERT_EQ(report->outputs.size(), 3U);
-  for (const OutputCheck& output : report->outputs) {
+        "  for (int64_t r = 0; r < x.size(0); ++r)\n    for (int64_t c = 0; c < 6; ++c) t(r, c) = x(r, c), k(r, c) = "
+        "0;\n"
+        "}\n"}});
+  const ProgramInput x = random_input("x", f32, {20, 6}, 1);
+  const VerifyReport report = report_of_run(program, {{"x", x.view()}}, context_);
+  EXPECT_EQ(report.verdict, VerifyReport::Verdict::Pass) << report.text;
+  ASSERT_EQ(report.outputs.size(), 3U);
+  for (const OutputCheck& output : report.outputs) {
     const bool made = output.name == "y";
-    EXPECT_EQ(output.checked, made ? 30 : 0) << output.name;
+    EXPECT_EQ(output.checked, made ? 120 : 0) << output.name;
     EXPECT_EQ(output.note, made ? "" : "its values are taken as the run left them") << output.name;
+    EXPECT_EQ(output.mistrust, "") << output.name;
   }
-  EXPECT_NE(report->text.find("k: 0 of 30 elements checked"), std::string::npos) << report->text;
+  EXPECT_NE(report.text.find("k: 0 of 120 elements checked"), std::string::npos) << report.text;
+}
+
+// Reshaped, or handed on by a branch or a loop, it is the same; and where nothing else was compared, the check proves
+// nothing. What moves, converts or changes elements is compared.
+TEST_F(ProgramUser, ACheckOfNothingButAKernelsResultsProvesNothing) {
+  const std::string kernel =
+      "void k(Tensor<const float, 2> x, Tensor<float, 2> y) {\n"
+      "  for (int64_t r = 0; r < x.size(0); ++r)\n"
+      "    for (int64_t c = 0; c < 6; ++c) y(r, c) = x(r, c) + 1;\n}\n";
+  const std::string call = "user_kernel(\"k\", x, out=\"f32[m, 6]\")";
+  const std::string branch = "def yes(x):\n    return " + call +
+                             "\ndef no(x):\n    return x * 2.0\n"
+                             "def f(x: f32[\"m\", 6], flag: bool):\n    y = cond(flag, yes, no, x)\n    return y\n";
+  const std::string loop =
+      "def more(i: i32, x: f32[\"m\", 6]):\n    return i < 1\n"
+      "def step(i: i32, x: f32[\"m\", 6]):\n    y = " +
+      call +
+      "\n    return i + 1, y\n"
+      "def f(x: f32[\"m\", 6]):\n    i, y = while_loop(more, step, 0, x)\n    return y\n";
+  const std::string head = "def f(x: f32[\"m\", 6]):\n    y = " + call + "\n";
+  struct Form {
+    std::string name, text;
+    int flag;         // -1: it has none
+    int64_t checked;  // of the last output
+  };
+  const Form forms[] = {
+      {"alone", head + "    return y\n", -1, 0},
+      {"reshaped", head + "    z = reshape(y, (6 * m,))\n    return y, z\n", -1, 0},
+      {"a branch", branch, 1, 0},
+      {"the other branch", branch, 0, 30},
+      {"a loop", loop, -1, 0},
+      {"moved", head + "    z = transpose(y)\n    return y, z\n", -1, 30},
+      {"changed", head + "    z = reshape(y, (6 * m,)) * 3.0\n    return y, z\n", -1, 30},
+  };
+  const ProgramInput x = random_input("x", f32, {5, 6}, 1);
+  for (const Form& form : forms) {
+    std::vector<NamedArgument> arguments{{"x", x.view()}};
+    if (form.flag >= 0) arguments.push_back({"flag", form.flag == 1});
+    const VerifyReport report = report_of_run(parse(form.text, {{"k", kernel}}), arguments, context_);
+    EXPECT_EQ(report.verdict, form.checked == 0 ? VerifyReport::Verdict::Mistrusted : VerifyReport::Verdict::Pass)
+        << form.name << "\n"
+        << report.text;
+    ASSERT_FALSE(report.outputs.empty()) << form.name;
+    EXPECT_EQ(report.outputs.back().checked, form.checked) << form.name;
+    EXPECT_EQ(report.outputs.back().mistrust,
+              form.checked == 0 ? "no element of any output was compared with anything but itself" : "")
+        << form.name;
+  }
 }
 
 // What a compiler says of a meta-parameter is said where the source uses it.
