@@ -15,8 +15,11 @@ namespace codetta {
 struct ReproducerOptions {
   std::string folder{};  // made where it is missing; files of the same names in it are replaced
   std::string kernel{};  // its name, or a part that no other kernel of the program has
-  // Values of the program's sizes, 16 where one is missing: the kernel is planned for them, and its tensors have them.
+  // Values of the program's sizes, which its tensors have: 16 where one is missing.
   std::vector<std::pair<std::string, int64_t>> sizes{};
+  // As of compile(): the kernels are those that a program compiled with them takes for `sizes`. None: planned for
+  // `sizes`.
+  std::vector<std::pair<std::string, int64_t>> size_hints{};
   std::string engine_dir{};  // as of BuildOptions
   WriteGuard before_writing{};
 };
@@ -32,8 +35,8 @@ struct ReproducerReport {
 // fills its inputs from files NAME.bin where they are (raw elements, row-major), else with random numbers of a seed;
 // poisons what is only written, calls the kernel, writes the results to NAME.out, and says what they are and how long
 // the kernel takes. Errors: E0209 (no such kernel or size, or several kernels), E0210 (a size twice), E0602 (a negative
-// one), E0440 (no form as host text), E0536 and E0537 (the compiler for HIP), E0541, E0543 (looked for before anything
-// is compiled), those of compile().
+// one), E0703 (hints of too many sizes), E0440 (no form as host text), E0536 and E0537 (the compiler for HIP), E0541,
+// E0543 (looked for before anything is compiled), those of compile().
 CODETTA_API Result<ReproducerReport> reproduce(const Program& program, const Target& target,
                                                const ReproducerOptions& options,
                                                Context& context = Context::process_default());

@@ -116,8 +116,9 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
       if (!size) return report(size.error(), common.json);
       how.sizes.push_back(*std::move(size));
     }
+    how.size_hints = wanted.size_hints;
     const auto dims = static_cast<std::ptrdiff_t>(how.sizes.size());
-    for (const auto& hint : wanted.size_hints) {  // two of one size are refused: a reproducer has one kernel
+    for (const auto& hint : wanted.size_hints) {  // the tensors have one size: two are refused where --dim says none
       const bool said = std::any_of(how.sizes.begin(), how.sizes.begin() + dims,
                                     [&](const auto& s) { return s.first == hint.first; });
       if (!said) how.sizes.push_back(hint);

@@ -160,7 +160,11 @@ std::string reproducer_command(const CommonOptions& common, const ProgramOptions
   std::string words = "codetta build " + shell_word(options.file);
   for (const std::string& kernel : options.kernels) words += " --kernel " + shell_word(kernel);
   for (const auto& [name, size] : sizes) words += " --dim " + shell_word(name + "=" + std::to_string(size));
+  for (const std::string& hint : options.hints) words += " --hint " + shell_word(hint);
   if (!common.target.empty()) words += " --target " + shell_word(common.target);
+  // What tune has measured decides which configuration of a kernel runs.
+  if (!common.cache_dir.empty()) words += " --cache-dir " + shell_word(common.cache_dir);
+  if (common.no_cache) words += " --no-cache";
   return words + " -o FOLDER --repro";
 }
 

@@ -15,6 +15,7 @@
 #include "driver/output_folder.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
+#include "driver/size_sets.hpp"
 #include "emit/host/text.hpp"
 #include "package/written.hpp"
 #include "types/dtype.hpp"
@@ -38,6 +39,17 @@ Error no_kernel(const package::Package& package, const std::string& wanted, size
                                 : fmt::format("{} kernels of the program are called {}", found, wanted))
       .reason(names.empty() ? std::string("it has none") : fmt::format("it has {}", fmt::join(names, ", ")))
       .help("name one of them, or a part of its name that no other has");
+}
+
+// That one, or those that have it in their names.
+std::vector<uint32_t> kernels_named(const package::Package& package, const std::string& wanted) {
+  std::vector<uint32_t> named;
+  for (uint32_t k = 0; k < package.kernels.size(); ++k) {
+    const std::string& name = package.kernels[k].name;
+    if (name == wanted) return {k};
+    if (name.find(wanted) != std::string::npos) named.push_back(k);
+  }
+  return named;
 }
 
 // The first launch that runs the kernel, or whose product reads what the kernel makes; and what symbols are by then.
@@ -247,19 +259,21 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   BuildOptions build;
   build.output = build.name = library_name;
   build.size_hints = sizes;
+  if (!options.size_hints.empty()) {
+    CODETTA_CHECK_OK(check_hints(Program::Access::state(program)->graph, options.size_hints, Hinted::ForSeveralSizes));
+    CODETTA_TRY(const SizeSets sets, size_sets(options.size_hints));
+    build.size_hints = sets.sets[sets.pick(sizes)];
+  }
   build.engine_dir = options.engine_dir;
   CODETTA_TRY(LibraryPlan planned, plan_library({program}, target, build, state, true, false));
+  std::vector<uint32_t> named = kernels_named(*planned.host.programs[0].package, options.kernel);
+  if (named.empty()) {  // a checked run's keep what they hand over
+    CODETTA_TRY(LibraryPlan kept, plan_library({program.with_hooked_results()}, target, build, state, true, false));
+    named = kernels_named(*kept.host.programs[0].package, options.kernel);
+    if (!named.empty()) planned = std::move(kept);
+  }
   emit::host::Program& one = planned.host.programs[0];
   const package::PackageRef whole = one.package;
-  std::vector<uint32_t> named;
-  for (uint32_t k = 0; k < whole->kernels.size(); ++k) {
-    const std::string& name = whole->kernels[k].name;
-    if (name == options.kernel) {
-      named = {k};
-      break;
-    }
-    if (name.find(options.kernel) != std::string::npos) named.push_back(k);
-  }
   if (named.size() != 1) return no_kernel(*whole, options.kernel, named.size());
   const Found found = find_launch(*whole, named[0], {sizes.begin(), sizes.end()});
   if (found.launch == nullptr) return no_kernel(*whole, options.kernel, 0);

@@ -68,7 +68,7 @@ def crashes(folder, cache):
     # What the last line says to do is what there is to do.
     command = shlex.split(lines[-1].split("`")[1])
     command[command.index("FOLDER")] = str(folder / "alone")
-    expect(0, "codetta_own_", *command[1:], *cache, cwd=folder)
+    expect(0, "codetta_own_", *command[1:], cwd=folder)
     if not (folder / "alone" / "build.sh").exists():
         FAILURES.append(f"no reproducer by {command}")
     said("__builtin_trap();", "--dim", "n=5", "--save-values", "values")
@@ -91,6 +91,41 @@ def crashes(folder, cache):
         FAILURES.append(f"a kernel in a loop: status {done.returncode}\n{done.stderr}")
 
 
+HOOKED = """def f(x: f32["n", 8]):
+    y = user_kernel("own", x, out="f32[n, 8]")
+    z = relu(y) * 2.0
+    return z
+"""
+
+
+def picked_otherwise(folder, cache):
+    """The command for a reproducer finds the kernel that ran also where hints, what tune has measured, or a check decided which one that is."""
+    source = """#pragma codetta config(A = 0) config(A = 1)
+    void own(Tensor<const float, 2> x, RESULT y) {
+      if (x.size(0) == 7) __builtin_trap();
+      volatile float s = 0;
+      if (A == 0) for (int i = 0; i < 200000; ++i) s = s + 1;
+      for (int64_t r = 0; r < x.size(0); ++r) for (int64_t c = 0; c < 8; ++c) y(r, c) = x(r, c);
+    }"""
+    (folder / "p.py").write_text(HOOKED)
+    (folder / "plain.cc").write_text(source.replace("RESULT", "Tensor<float, 2>"))
+    (folder / "hooked.cc").write_text(source.replace("RESULT", "Hook<float, 2>").replace("y(r, c) = x(r, c)", "y.store(r, c, x(r, c))"))
+    expect(0, "", "tune", "p.py", "--kernel", "own=plain.cc", "--dim", "n=5", *cache, cwd=folder)
+    names = set()
+    for number, (file, *words) in enumerate((["plain.cc"], ["plain.cc", "--hint", "n=5"], ["plain.cc", "--hint", "n=5", "--hint", "n=900"], ["hooked.cc", "--check"], ["hooked.cc"])):
+        done = run("run", "p.py", "--kernel", f"own={file}", "--dim", "n=7", *words, *cache, cwd=folder, preexec_fn=no_core)
+        said = [line.split("`")[1] for line in done.stderr.splitlines() if line.startswith("help: `")]
+        if done.returncode != -signal.SIGILL or len(said) != 1:
+            FAILURES.append(f"{file} {words}: status {done.returncode}\n{done.stderr}")
+            continue
+        command = shlex.split(said[0])
+        command[command.index("FOLDER")] = str(folder / f"alone{number}")
+        names.add(command[-1])
+        expect(0, command[-1], *command[1:], cwd=folder)
+    if len(names) < 3:  # of a checked run, of one that is not, and without a hook
+        FAILURES.append(f"kernels that are picked otherwise: {sorted(names)}")
+
+
 def undefined(folder, cache):
     """What is declared and not defined is a mistake of the source, told at its line: in a run, where the loader finds it, and in a library, where a linker does."""
     (folder / "p.py").write_text(PROGRAM)
@@ -110,6 +145,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         crashes(folder, ["--cache-dir", folder / "cache"])
+        picked_otherwise(folder, ["--cache-dir", folder / "cache"])
         undefined(folder, ["--cache-dir", folder / "cache"])
     return outcome()
 

@@ -108,7 +108,7 @@ class Reproducers(unittest.TestCase):
         program = WORK / "repro_sizes.py"
         program.write_text("def f(x: f32['m', 4096], w: f32[4096, 'n']):\n    y = relu(x @ w)\n    return y\n")
         made = []
-        for sizes in (["--dim", "n=64"], ["--dim", "m=16", "--dim", "n=64"], ["--dim", "n=64", "--hint", "m=16"]):
+        for sizes in (["--dim", "n=64"], ["--dim", "m=16", "--dim", "n=64"], ["--hint", "m=16", "--hint", "n=64"]):
             folder, said = self.reproduce(program, "relu", *sizes)
             made.append({name: (folder / name).read_bytes() for name in said["files"]})
         for other in made[1:]:
