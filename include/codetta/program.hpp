@@ -148,10 +148,11 @@ struct RunOptions {
   // E0606, E0644, E0647 may come from the copies.
   StepObserver observer{};
   Observed observed = Observed::values;
-  // Told of every step before it runs, from the same thread, so that a handler of signals can say where code of the
-  // caller's has crashed: the record has no values, and both times are 0. Of CPUs; where a GPU's kernels go wrong the
-  // driver says so (E0644), and nothing is told.
-  std::function<void(const StepRecord&)> starting{};
+  // Asked by prepare() of every step: what is returned is called before that step runs, each time, from the thread that
+  // runs, so that a handler of signals can say where code of the caller's has crashed; nothing, for an empty one. The
+  // record has no values, both times are 0, and it lives as long as the execution. Of CPUs; where a GPU's kernels go
+  // wrong the driver says so (E0644), and nothing is asked.
+  std::function<std::function<void()>(const StepRecord&)> starting{};
 };
 
 // A program compiled for a target; sizes stay symbolic. Compiled for several sizes, each prepare() takes the kernels of

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "cli/interrupt.hpp"
@@ -20,20 +21,27 @@ constexpr struct {
   const char* name;
 } crashes[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"}, {SIGABRT, "SIGABRT"}};
 constexpr size_t crash_count = std::size(crashes);
-// Stands for the name until the handler knows it.
-constexpr const char* signal_mark = "(signal)";
+// Stand in a text for what the handler knows.
+constexpr struct {
+  CrashWords::Place place;
+  std::string_view text;
+} marks[] = {{CrashWords::Place::signal, "(signal)"},
+             {CrashWords::Place::own_step, "(own step)"},
+             {CrashWords::Place::own_kernel, "(own kernel)"}};
 
-// What the handler writes, on both sides of the name: texts that stay where they are meanwhile.
-std::atomic<const std::string*> before_name{nullptr}, after_name{nullptr};
+// The step that runs, and the last one that ran a kernel of the user's; null before one.
+std::atomic<const CrashWords*> running{nullptr}, own_step{nullptr};
 std::atomic<bool> telling{false};
-static_assert(std::atomic<const std::string*>::is_always_lock_free);
+static_assert(std::atomic<const CrashWords*>::is_always_lock_free);
 
 struct sigaction former_actions[crash_count];
 // A recursion without end leaves no stack.
 alignas(16) std::byte own_stack[1 << 16];
 stack_t former_stack;
 
-void write_words(const char* text, size_t bytes) {
+void write_words(std::string_view words) {
+  const char* text = words.data();
+  size_t bytes = words.size();
   while (bytes > 0) {
     const ssize_t written = ::write(STDERR_FILENO, text, bytes);
     if (written <= 0) return;
@@ -42,26 +50,46 @@ void write_words(const char* text, size_t bytes) {
   }
 }
 
+void write_name(int number) {
+  for (const auto& crash : crashes) {
+    if (crash.number == number) write_words(crash.name);
+  }
+}
+
 extern "C" void on_crash(int number) {
   // Threads that share a step crash together: one tells, and its signal ends the others.
   while (telling.exchange(true)) ::pause();
-  const std::string* const before = before_name.load();
-  const std::string* const after = after_name.load();
-  if (before != nullptr && after != nullptr) {
-    write_words(before->data(), before->size());
-    for (const auto& crash : crashes) {
-      size_t length = 0;
-      while (crash.name[length] != '\0') ++length;
-      if (crash.number == number) write_words(crash.name, length);
+  const CrashWords* const words = running.load();
+  const CrashWords* const own = own_step.load();
+  if (words != nullptr && own != nullptr) {
+    for (const CrashWords::Piece& piece : words->pieces) {
+      write_words(piece.text);
+      if (piece.behind == CrashWords::Place::signal) write_name(number);
+      if (piece.behind == CrashWords::Place::own_step) write_words(own->step);
+      if (piece.behind == CrashWords::Place::own_kernel) write_words(own->kernel);
     }
-    write_words(after->data(), after->size());
   }
   end_by_signal(number);
 }
 
-void set_words(const std::string* before, const std::string* after) {
-  before_name.store(before);
-  after_name.store(after);
+// Cut at the marks, each of which stands once: the order is that of the form, text or JSON. Of a kernel of the user's
+// own there is the signal alone.
+std::vector<CrashWords::Piece> pieces_of(std::string text, bool own) {
+  std::vector<CrashWords::Piece> pieces;
+  size_t used[std::size(marks)] = {};
+  for (size_t left = own ? 1 : std::size(marks); left > 0; --left) {
+    size_t at = std::string::npos, next = 0;
+    for (size_t i = 0; i < (own ? 1 : std::size(marks)); ++i) {
+      const size_t found = used[i] != 0 ? std::string::npos : text.find(marks[i].text);
+      if (found < at) at = found, next = i;
+    }
+    if (at == std::string::npos) break;
+    used[next] = 1;
+    pieces.push_back({text.substr(0, at), marks[next].place});
+    text.erase(0, at + marks[next].text.size());
+  }
+  pieces.push_back({std::move(text), CrashWords::Place::end});
+  return pieces;
 }
 
 }  // namespace
@@ -79,7 +107,8 @@ CrashTold::CrashTold(std::string reproducer, bool json) : reproducer_(std::move(
 }
 
 CrashTold::~CrashTold() {
-  set_words(nullptr, nullptr);
+  running.store(nullptr);
+  own_step.store(nullptr);
   for (size_t i = 0; i < crash_count; ++i) ::sigaction(crashes[i].number, &former_actions[i], nullptr);
   ::sigaltstack(&former_stack, nullptr);
 }
@@ -89,31 +118,28 @@ Error CrashTold::words_of(const StepRecord& step) const {
   Diagnostic diagnostic;
   diagnostic.code = 617;
   diagnostic.headline = (step.kernel.empty() ? step.step : "kernel " + (is_own ? step.function : step.kernel)) +
-                        " crashed: " + signal_mark;
+                        " crashed: " + std::string(marks[0].text);
   diagnostic.reason = step.step + (is_own ? ", kernel " + step.kernel : std::string());
   for (size_t i = 0; i < step.origins.size(); ++i) diagnostic.reason += (i == 0 ? ", for " : "; ") + step.origins[i];
-  if (!is_own) diagnostic.notes.push_back({own_step_ + " ran before it, and may have written where it may not", {}});
-  diagnostic.help = "`" + reproducer_ + " " + (is_own ? step.kernel : own_kernel_) +
+  if (!is_own)
+    diagnostic.notes.push_back(
+        {std::string(marks[1].text) + ", ran before it, and may have written where it may not", {}});
+  diagnostic.help = "`" + reproducer_ + " " + (is_own ? step.kernel : std::string(marks[2].text)) +
                     "` makes a program of this kernel alone, for a debugger or a sanitizer";
   return Error(std::move(diagnostic));
 }
 
-void CrashTold::starts(const StepRecord& step) {
-  const bool own = !step.function.empty();
-  if (!own && own_kernel_.empty()) return;
-  auto at = told_.find(step.step);
-  if (at == told_.end()) {
-    const Error error = words_of(step);
-    std::string text = json_ ? error.to_json() + "\n" : error.render();
-    const size_t mark = text.find(signal_mark);
-    Words words{text.substr(0, mark), text.substr(mark + std::char_traits<char>::length(signal_mark))};
-    at = told_.emplace(step.step, std::move(words)).first;
-  }
-  if (own) {
-    own_kernel_ = step.kernel;
-    own_step_ = step.step + ", kernel " + step.kernel + ",";
-  }
-  set_words(&at->second.before, &at->second.after);
+std::function<void()> CrashTold::starting(const StepRecord& step) {
+  const Error error = words_of(step);
+  CrashWords& words = told_.emplace_back();
+  words.own = !step.function.empty();
+  words.step = step.step + ", kernel " + step.kernel;
+  words.kernel = step.kernel;
+  words.pieces = pieces_of(json_ ? error.to_json() + "\n" : error.render(), words.own);
+  return [&words] {
+    running.store(&words, std::memory_order_release);
+    if (words.own) own_step.store(&words, std::memory_order_release);
+  };
 }
 
 }  // namespace codetta::cli

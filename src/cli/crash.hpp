@@ -2,16 +2,30 @@
 // What the command says where a program's own kernel crashes, which takes the command along.
 #pragma once
 
-#include <map>
+#include <deque>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "codetta/codetta.hpp"
 
 namespace codetta::cli {
 
+// What is said of one step, made before the run. Its words have places for what only the handler knows.
+struct CrashWords {
+  enum class Place : unsigned char { end, signal, own_step, own_kernel };
+  struct Piece {
+    std::string text;
+    Place behind = Place::end;  // what follows the text
+  };
+  std::vector<Piece> pieces;
+  bool own = false;          // the step runs a kernel of the user's:
+  std::string step, kernel;  // named so
+};
+
 // While it lives, a signal of a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) that comes in a kernel of the user's,
 // or in a step behind one, is told on standard error as E0617, with the step and how to get its reproducer; then the
-// signal ends the command as it would have. One at a time. Told of the steps of a run by starts(), from one thread.
+// signal ends the command as it would have. One at a time.
 class CrashTold {
  public:
   // `reproducer`: what a shell takes for a reproducer but for the kernel's name, which goes to its end.
@@ -20,18 +34,15 @@ class CrashTold {
   CrashTold& operator=(const CrashTold&) = delete;
   ~CrashTold();
 
-  void starts(const StepRecord& step);
+  // What is called before the step runs, from one thread: it stores where the run is, and that alone.
+  std::function<void()> starting(const StepRecord& step);
 
  private:
-  struct Words {  // on both sides of the signal's name
-    std::string before, after;
-  };
   [[nodiscard]] Error words_of(const StepRecord& step) const;
 
   const std::string reproducer_;
   const bool json_;
-  std::string own_kernel_, own_step_;  // of the user's, the last that was started
-  std::map<std::string, Words> told_;  // by step: loops come again
+  std::deque<CrashWords> told_;  // by step; they stay where they are
 };
 
 }  // namespace codetta::cli

@@ -183,7 +183,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   std::optional<CrashTold> crashes;
   if (user_kernels && !device) {
     crashes.emplace(crash_help, json);
-    how.starting = [&crashes](const StepRecord& step) { crashes->starts(step); };
+    how.starting = [&crashes](const StepRecord& step) { return crashes->starting(step); };
   }
   auto execution = compiled.prepare(arguments, how);
   if (!execution) return std::move(execution).error();

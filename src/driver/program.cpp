@@ -499,7 +499,7 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
   options.unaligned = &unaligned;
   if (run_options.starting) {
     options.starting = [records, starting = run_options.starting](const package::Step& step) {
-      starting(records->started(step));
+      return starting(records->started(step));
     };
   }
   if (run_options.observer) {

@@ -37,28 +37,23 @@ void StepRecords::add(const package::StepList& steps, const std::string& list, b
                       const std::vector<uint32_t>& launched, size_t& next) {
   for (size_t i = 0; i < steps.size(); ++i) {
     Known& known = steps_[&steps[i]];
-    known.text = fmt::format("{}step {} ({})", list, i, package::name_of(steps[i]));
+    known.record.step = fmt::format("{}step {} ({})", list, i, package::name_of(steps[i]));
     known.written = package::buffers_written(*package_, steps[i]);
     known.nested = nested;
     if (const auto* launch = std::get_if<package::LaunchKernel>(&steps[i])) {
-      known.kernel = package_->kernels[launch->kernel].name;
+      known.record.kernel = package_->kernels[launch->kernel].name;
       known.planned = launched[next++];
-      known.origins = plan::origin_texts(plan.kernels[*known.planned].account);
+      known.record.origins = plan::origin_texts(plan.kernels[*known.planned].account);
       const plan::PlannedKernel& kernel = plan.kernels[*known.planned];
-      if (kernel.user) known.function = kernel.user->name;
+      if (kernel.user) known.record.function = kernel.user->name;
       if (kernel.user) known.results = results_of(*launch, kernel, known.written);
     }
     if (const auto* call = std::get_if<package::CallExtern>(&steps[i])) {
-      known.function = call->name;
+      known.record.function = call->name;
       known.results = known.written;
     }
-    by_text_[known.text] = &known;
+    by_text_[known.record.step] = &known;
   }
-}
-
-StepRecord StepRecords::started(const package::Step& step) const {
-  const Known& known = steps_.at(&step);
-  return {known.text, known.kernel, known.function, known.origins, 0, 0, {}, {}};
 }
 
 StepRecord StepRecords::record(const runtime::StepEvent& event) const {

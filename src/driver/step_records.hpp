@@ -16,10 +16,7 @@ namespace codetta::driver {
 class StepRecords {
  public:
   struct Known {
-    std::string text;  // "step 3 (launch_kernel)"
-    std::string kernel;
-    std::string function;  // of the caller's
-    std::vector<std::string> origins;
+    StepRecord record;              // without values and times; .step: "step 3 (launch_kernel)"
     std::vector<uint32_t> written;  // buffers
     std::vector<uint32_t> results;  // of the function, in order; none if one is nowhere
     std::optional<size_t> planned;  // of launches: the kernel of the plan
@@ -29,10 +26,10 @@ class StepRecords {
   StepRecords(package::PackageRef package, const plan::Plan& plan);
   [[nodiscard]] StepRecord record(const runtime::StepEvent& event) const;
   // Of a step that has not run: without values and times.
-  [[nodiscard]] StepRecord started(const package::Step& step) const;
+  [[nodiscard]] const StepRecord& started(const package::Step& step) const { return steps_.at(&step).record; }
   // By the text of a record.
   [[nodiscard]] const Known& known(const std::string& text) const { return *by_text_.at(text); }
-  [[nodiscard]] const std::string& text_of(const package::Step* step) const { return steps_.at(step).text; }
+  [[nodiscard]] const std::string& text_of(const package::Step* step) const { return steps_.at(step).record.step; }
 
  private:
   void add(const package::StepList& steps, const std::string& list, bool nested, const plan::Plan& plan,

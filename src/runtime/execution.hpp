@@ -66,8 +66,8 @@ struct ExecutionOptions {
   std::function<std::optional<TensorView>(const std::string& name)> weights{};
   // Told of every step that has something to do in a run, in order, from the thread that runs; an error ends the run.
   std::function<Result<void>(const StepEvent&)> observer{};
-  // Told of every such step before it runs.
-  std::function<void(const package::Step&)> starting{};
+  // Asked by make() of every such step: what is called before it runs, each time; nothing, for an empty one.
+  std::function<std::function<void()>(const package::Step&)> starting{};
   // Set by a make() that fails because elements of a tensor's last dim lie apart, which is asked of unchecked runs,
   // too: a package that does not rely on it takes the tensor. Null: not asked for.
   bool* unaligned = nullptr;

@@ -30,6 +30,7 @@ struct Execution::State {
     const package::Step* step = nullptr;
     int32_t launch = -1;  // a static one
     int32_t slot = -1;    // late launches and fills: what they keep between runs
+    int32_t start = -1;   // among `starts`
   };
   struct LateLaunch {
     std::optional<Launch> launch;
@@ -57,6 +58,7 @@ struct Execution::State {
   std::vector<StaticView> static_views;
   std::vector<const package::Fill*> static_once;
   std::vector<std::vector<Active>> lists;  // the main list, then child lists
+  std::vector<std::function<void()>> starts;
   std::vector<Launch> launches;
   std::vector<LateLaunch> late_launches;
   std::vector<OnceFill> once_fills;

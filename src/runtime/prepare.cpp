@@ -322,7 +322,15 @@ class Execution::State::Preparing : PassiveSteps {
     return true;
   }
 
-  void add(Active active) { s_.lists[list_].push_back(active); }
+  void add(Active active) {
+    if (s_.options.starting) {
+      if (std::function<void()> start = s_.options.starting(*active.step)) {
+        active.start = static_cast<int32_t>(s_.starts.size());
+        s_.starts.push_back(std::move(start));
+      }
+    }
+    s_.lists[list_].push_back(active);
+  }
   Result<void> later() {
     add({step_, -1, -1});
     return {};
@@ -414,7 +422,7 @@ Result<void> Execution::State::prepare() {
   CODETTA_CHECK_OK(bind_constants());
   if (options.checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
   CODETTA_CHECK_OK(Preparing(*this).walk(package->steps, 0));
-  only_launches = !options.observer && !options.starting &&
+  only_launches = !options.observer && starts.empty() &&
                   std::all_of(lists[0].begin(), lists[0].end(), [](const Active& a) { return a.launch >= 0; });
   return {};
 }

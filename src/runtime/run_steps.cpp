@@ -35,7 +35,7 @@ class Execution::State::Running : PassiveSteps {
     const std::vector<uint32_t> outer = std::exchange(made_, {});
     for (const Active& active : s_.lists[index]) {
       const int64_t begin = s_.options.observer ? now() : 0;
-      if (s_.options.starting) s_.options.starting(*active.step);
+      if (active.start >= 0) s_.starts[static_cast<size_t>(active.start)]();
       s_.wrote = s_.wrote || package::writes(*active.step);
       if (active.launch >= 0) {
         s_.launches[static_cast<size_t>(active.launch)].run(&pool_, scratch_);

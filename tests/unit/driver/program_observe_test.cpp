@@ -103,22 +103,34 @@ TEST_F(ProgramObserve, TellsEveryStepBeforeItRuns) {
     std::vector<std::string> started, ended, open;
     std::optional<StepRecord> last;
     RunOptions options;
-    options.starting = [&](const StepRecord& record) {
+    std::vector<const StepRecord*> asked;
+    options.starting = [&](const StepRecord& record) -> std::function<void()> {
       EXPECT_TRUE(record.written.empty() && record.results.empty());
-      started.push_back(record.step);
-      open.push_back(record.step);
-      last = record;
+      EXPECT_TRUE(started.empty()) << "asked while it runs";
+      asked.push_back(&record);
+      if (record.step.ends_with("(define_symbol)")) return {};
+      return [&] {
+        started.push_back(record.step);
+        open.push_back(record.step);
+        last = record;
+      };
     };
     if (observed) {
       options.observer = [&](const StepRecord& record) -> Result<void> {
+        if (record.step.ends_with("(define_symbol)")) return {};
         EXPECT_EQ(open.empty() ? std::string() : open.back(), record.step);
         if (!open.empty()) open.pop_back();
         ended.push_back(record.step);
         return {};
       };
     }
-    const auto ran = compiled.run(data.arguments, {}, options);
+    auto prepared = compiled.prepare(data.arguments, options);
+    ASSERT_TRUE(prepared) << prepared.error().message();
+    EXPECT_FALSE(asked.empty());
+    const size_t before = asked.size();
+    const auto ran = prepared->run();
     ASSERT_TRUE(ran) << ran.error().message();
+    EXPECT_EQ(asked.size(), before);
     ASSERT_TRUE(last);
     EXPECT_EQ(last->origins, (std::vector<std::string>{"f.py:7: y = relu(s @ w)"}));
     EXPECT_NE(last->kernel.find("codetta_relu_"), std::string::npos) << last->kernel;
@@ -141,10 +153,12 @@ TEST_F(ProgramObserve, TellsLaunchesBeforeTheyWrite) {
   const double poison = *y.as<float>();
   std::vector<std::string> lines;
   RunOptions options;
-  options.starting = [&](const StepRecord& record) {
-    lines.insert(lines.end(), record.origins.begin(), record.origins.end());
-    const double now = *y.as<float>();
-    EXPECT_TRUE(now == poison || (std::isnan(now) && std::isnan(poison))) << record.step;
+  options.starting = [&](const StepRecord& record) -> std::function<void()> {
+    return [&] {
+      lines.insert(lines.end(), record.origins.begin(), record.origins.end());
+      const double now = *y.as<float>();
+      EXPECT_TRUE(now == poison || (std::isnan(now) && std::isnan(poison))) << record.step;
+    };
   };
   const auto compiled = compile(program, Target::host(), {}, context_).value();
   ASSERT_TRUE(compiled.run(data.arguments, {}, options));
