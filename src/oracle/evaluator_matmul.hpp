@@ -90,6 +90,10 @@ void Evaluator<T>::matmul_real(ir::NodeId of_a, ir::NodeId of_b, int64_t step, B
         const T c = sums.sum[at], s = sums.most[at];
         Real<T>& r = out.reals[(item * m + i) * n + j];
         const unsigned flags = k == 0 ? 0u : unsigned{fa.flags[line_a]} | fb.flags[line_b];
+        if ((fa.nan[line_a] | fb.nan[line_b]) != 0) {  // whatever the other factor is
+          r = Real<T>::point(std::numeric_limits<T>::quiet_NaN());
+          continue;
+        }
         if (!std::isfinite(s) || !std::isfinite(c)) {
           r = points && (c != c || std::isinf(c)) ? Real<T>::point(c) : Real<T>::anything(flags & ambiguous);
           // A partial sum may overflow against an infinity that follows.

@@ -36,6 +36,7 @@ struct Factor {
 
   // By stored line, over what was taken.
   std::vector<uint8_t> flags, tiny;  // OR; whether something is there that is flushed
+  std::vector<uint8_t> nan;          // whether something is there that can be NaN alone
   std::vector<int> lowest;           // lowest bit, of points
   std::vector<T> size;               // of magnitudes, where something is flushed
   // Of the slice, without gaps.
@@ -46,6 +47,7 @@ struct Factor {
   Factor(Lines lines, bool all_points, T flush_below) : of(lines), points(all_points), flush(flush_below) {
     const size_t count = of.items * of.lines;
     flags.resize(count);
+    nan.resize(count);
     lowest.resize(count, Quantum().lowest);
     if (flush > 0) tiny.resize(count), size.resize(count);
   }
@@ -78,6 +80,7 @@ struct Factor {
     most[to] = std::abs(middle[to]) + x.radius() * (1 + 4 * unit_of<T>);
     finite = finite && std::isfinite(x.lo) && std::isfinite(x.hi);
     flags[line] |= x.flags;
+    nan[line] |= uint8_t{x.is_nan()};
     if (points) {
       Quantum quantum{lowest[line]};
       quantum.take(x.lo);

@@ -165,6 +165,30 @@ TEST(Products, FlushedFactorsOfInfinity) {
   }
 }
 
+// What can be NaN alone makes its line NaN, however little is known of the others, and no other line.
+TEST(Products, OneNaNMakesALineOfThem) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const bool of_a : {true, false}) {
+    for (const bool points : {true, false}) {
+      Data a(DType::f32, {2, 3}, {of_a ? nan : 1.0, 2, 3, 0.5, 0.7, -1}), b(DType::f32, {3, 2}, {1, 2, 3, 4, 5, 6});
+      if (!of_a) b.set(2, nan);
+      Maker maker({&a, &b});
+      ir::NodeId factors[] = {maker.input(0), maker.input(1)};
+      if (!points) {
+        for (ir::NodeId& factor : factors) factor = maker.add(Op::exp, {factor});
+      }
+      maker.output(maker.add(Op::matmul, {factors[0], factors[1]}, ir::MatmulAttr{DType::f32}), DType::f32);
+      const std::vector<ExpectedElement> e = maker.evaluate().outputs[0].elements;
+      for (size_t i = 0; i < e.size(); ++i) {
+        const bool is_nan = of_a ? i < 2 : i % 2 == 0;
+        EXPECT_EQ(std::isnan(e[i].low) && std::isnan(e[i].high), is_nan) << i;
+        EXPECT_EQ(e[i].may_be_nan, is_nan) << i;
+        EXPECT_FALSE(e[i].ambiguous) << i;
+      }
+    }
+  }
+}
+
 // Partial sums that overflow against an infinity that follows are NaN; without them the infinity is certain.
 TEST(Products, OverflowAgainstAnInfinity) {
   for (const double large : {3e38, 3.0}) {
