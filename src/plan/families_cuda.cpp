@@ -112,6 +112,18 @@ std::pair<diag::Code, std::string> no_tile(const GpuProblem& p, bool padding) {
           fmt::format("registers and shared memory hold no tile of {} x {} x {} with this epilogue", s.m, s.n, s.k)};
 }
 
+std::optional<std::string> beyond_a_grid(const GpuProblem& p, const std::function<bool(const GpuProblem&)>& fits) {
+  constexpr int64_t few = 1 << 15;
+  GemmShape small = p.shape;
+  small.batch = std::min<int64_t>(small.batch, 1);
+  small.m = std::min(small.m, few);
+  small.k = std::min(small.k, few);
+  if (p.ways() == 1) small.n = std::min(small.n, few);
+  if (!fits({p.epilogue, small, p.gpu})) return std::nullopt;
+  return fmt::format("{} x {} x {} in {} batch items are more tiles than one grid has, or more steps of K than 2^31",
+                     p.shape.m, p.shape.n, p.shape.k, p.shape.batch);
+}
+
 PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config) {
   PieceLayout layout;
   layout.lanes = config.lanes;

@@ -3,6 +3,7 @@
 // geometry that a configuration implies, which emit/ prints and device/cuda computes once more.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,6 +68,8 @@ Rejection cuda_rejection(GpuFamily family, diag::Code code, std::string text);
 // Why a family offers none of its tiles: what a split asks for, or sizes. `padding`: it leaves out tiles of which at
 // most half of the rows or columns would be used, and its smallest are 16 x 64 and 64 x 32.
 std::pair<diag::Code, std::string> no_tile(const GpuProblem& p, bool padding);
+// Of a problem that no configuration takes: where sizes alone are why, which of a smaller one `fits` takes some.
+std::optional<std::string> beyond_a_grid(const GpuProblem& p, const std::function<bool(const GpuProblem&)>& fits);
 
 // How the threads of a group lie over a piece of accumulators, and what their reductions need.
 struct PieceLayout {

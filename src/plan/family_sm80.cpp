@@ -13,8 +13,7 @@ namespace codetta::plan {
 namespace {
 
 constexpr int64_t max_blocks = INT32_MAX;  // of a grid; tiles are counted in 32 bits
-constexpr int64_t max_extent = INT32_MAX;
-constexpr int64_t least_slice = 256;  // steps of K
+constexpr int64_t least_slice = 256;       // steps of K
 
 // Where few rows wait for memory (measured on an H100, bench/NOTES.md): how long copies are on their way; what a step
 // of K costs besides; the share of memory's rate that copies of B along K reach, those across K reach all of it; what
@@ -234,11 +233,6 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
     return no(diag::Code::family_size,
               fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
   }
-  for (const int64_t size : {s.m, s.n, s.k}) {
-    if (size > max_extent)
-      return no(diag::Code::family_size, fmt::format("a size of {} is beyond 2^31, up to which it is chosen", size))
-          .limited("size", size, max_extent);
-  }
   if ((s.a_made || s.b_made) && s.a == DType::f64)
     return no(diag::Code::factor_made, "runs of 16 bytes of f64 are less than a vector of what computes them");
   for (const auto& [name, other_name, other, k_stride, other_stride] :
@@ -249,6 +243,8 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
                                                      name, k_stride, other_stride, other_name));
   }
   if (sm80_configurations(p).empty()) {
+    const auto fits = [](const GpuProblem& other) { return !sm80_configurations(other).empty(); };
+    if (auto why = beyond_a_grid(p, fits)) return no(diag::Code::family_size, *std::move(why));
     auto [code, why] = no_tile(p, true);
     return no(code, std::move(why));
   }
@@ -308,9 +304,9 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
       if (!split_fits(p, c) || !place(p, c)) continue;
       if (!makes_fit(p, c, held)) continue;
       if (s.products > 1 && c.alignment < 4) continue;  // elements by themselves are looked for within one B
-      const double tiles =
-          static_cast<double>(ceil_div(s.m, tile.m)) * static_cast<double>(ceil_div(cols, width) * s.batch);
-      if (tiles > static_cast<double>(max_blocks)) continue;
+      const double tiles = static_cast<double>(ceil_div(s.m, tile.m)) * static_cast<double>(ceil_div(cols, width)) *
+                           static_cast<double>(s.batch);
+      if (tiles > static_cast<double>(max_blocks) || ceil_div(s.k, c.tile_k) > max_blocks) continue;
       result.push_back(c);
       const auto split = std::min<int64_t>(
           {static_cast<int64_t>(2.0 * p.gpu.sms / tiles), s.k / least_slice, int64_t{package::max_k_split}});

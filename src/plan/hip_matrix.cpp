@@ -13,8 +13,8 @@ namespace codetta::plan {
 namespace {
 
 constexpr double hip_threads = UINT32_MAX;  // of a grid
-constexpr int64_t hip_extent = INT32_MAX;
-constexpr int64_t hip_slice = 256;  // least steps of K
+constexpr int64_t hip_steps = INT32_MAX;    // of blocks along K
+constexpr int64_t hip_slice = 256;          // least steps of K
 
 int64_t times_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -102,9 +102,9 @@ std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, con
         least = std::min<int64_t>(least, c.shared_bytes);
         continue;
       }
-      const double tiles =
-          static_cast<double>(times_up(s.m, tile.m)) * static_cast<double>(times_up(cols, width) * s.batch);
-      if (tiles * c.threads > hip_threads) continue;
+      const double tiles = static_cast<double>(times_up(s.m, tile.m)) * static_cast<double>(times_up(cols, width)) *
+                           static_cast<double>(s.batch);
+      if (tiles * c.threads > hip_threads || times_up(s.k, c.tile_k) > hip_steps) continue;
       result.push_back(c);
       const auto split = std::min<int64_t>(
           {static_cast<int64_t>(2.0 * p.gpu.sms / tiles), s.k / hip_slice, int64_t{package::max_k_split}});
@@ -164,11 +164,6 @@ std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const 
     return no(diag::Code::family_size,
               fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
   }
-  for (const int64_t size : {s.m, s.n, s.k}) {
-    if (size > hip_extent)
-      return no(diag::Code::family_size, fmt::format("a size of {} is beyond 2^31, up to which it is chosen", size))
-          .limited("size", size, hip_extent);
-  }
   for (const auto& [name, other_name, other, k_stride, other_stride] :
        {std::tuple{"A", "rows", s.m, s.a_k_stride, s.a_row_stride},
         std::tuple{"B", "columns", s.n, s.b_k_stride, s.b_col_stride}}) {
@@ -178,6 +173,8 @@ std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const 
   }
   int64_t least = 0;
   if (!all_configurations(family, p, least).empty()) return std::nullopt;
+  const auto fits = [&](const GpuProblem& other) { return !hip_matrix_configurations(family, other).empty(); };
+  if (auto why = beyond_a_grid(p, fits)) return no(diag::Code::family_size, *std::move(why));
   if (least != INT64_MAX) {
     return no(diag::Code::family_size,
               fmt::format(

@@ -416,6 +416,19 @@ TEST(CudaDiscovery, ADeviceInPlaceOfTheUsualProduct) {
   EXPECT_EQ(plan::gpu_facts("sm_103a").sms, 148);
 }
 
+// Sizes beyond 2^31 are no limit of kernels without tensor maps, which count in 64 bits.
+TEST(CudaDiscovery, SizesBeyondTheCopyEngines) {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    for (const GemmShape& shape :
+         {shape_of(3000000000, 512, 4096), shape_of(512, 3000000000, 512), shape_of(512, 512, int64_t{1} << 33)}) {
+      const Discovery discovery = found(shape, arch);
+      ASSERT_FALSE(discovery.candidates.empty()) << arch;
+      EXPECT_TRUE(has_family(discovery, GpuFamily::Sm80)) << arch << " " << shape.m << " " << shape.n << " " << shape.k;
+      EXPECT_EQ(package::gpu(discovery.candidates[0].config).family, GpuFamily::Sm80) << arch;
+    }
+  }
+}
+
 // Factors that the copy engine cannot read are packed, and only those.
 TEST(CudaDiscovery, PacksWhatTheCopyEngineCannotRead) {
   const GemmShape aligned = shape_of(2048, 2048, 2048);
@@ -484,6 +497,12 @@ TEST(CudaRejections, SayWhyWithNumbers) {
             "E0406: 512 x 512 x 0 in 1 batch items has nothing to multiply\n");
   EXPECT_EQ(why(found(shape_of(512, 512, int64_t{1} << 32)), "cuda_sm90"),
             "E0406: a size of 4294967296 is beyond the copy engine's 2^31\n");
+  EXPECT_EQ(why(found(shape_of(int64_t{1} << 50, 512, 512), "sm_80"), "cuda_sm80"),
+            "E0406: 1125899906842624 x 512 x 512 in 1 batch items are more tiles than one grid has, or more steps of K "
+            "than 2^31\n");
+  EXPECT_EQ(why(found(shape_of(512, 512, int64_t{1} << 50), "sm_80"), "cuda_sm80"),
+            "E0406: 512 x 512 x 1125899906842624 in 1 batch items are more tiles than one grid has, or more steps of K "
+            "than 2^31\n");
   EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f32)), "cuda_sm90"),
             "E0405: wgmma cuts f32 factors to tf32, and the program's math is strict\n");
   EXPECT_EQ(why(found(split(2, 1), plain_shape), "cuda_sm90"),

@@ -33,6 +33,23 @@ Discovery hip_found(const GemmShape& shape, const std::string& arch,
   const package::EpilogueProgram plain = test::plain_store(shape.accumulator, shape.accumulator);
   return plan::discover(program != nullptr ? *program : plain, shape, {Backend::hip, CpuIsa::generic, arch}, {});
 }
+
+// A matrix kernel counts in 64 bits; what ends is the grid, of 2^32 threads.
+TEST(HipCandidates, SizesBeyond32Bits) {
+  for (const char* arch : all_architectures) {
+    const bool cdna = plan::find_hip(arch)->wave == 64;
+    const GpuFamily family = cdna ? GpuFamily::Mfma : GpuFamily::Wmma;
+    const std::string name = cdna ? "hip_mfma" : "hip_wmma";
+    EXPECT_TRUE(has_family(hip_found(hip_shape(512, 512, int64_t{1} << 33), arch), family)) << arch;
+    if (cdna) {
+      EXPECT_TRUE(has_family(hip_found(hip_shape(3000000000, 64, 4096), arch), family)) << arch;
+    }
+    EXPECT_EQ(reasons_of(hip_found(hip_shape(int64_t{1} << 50, 512, 512), arch), name),
+              "E0406: 1125899906842624 x 512 x 512 in 1 batch items are more tiles than one grid has, or more steps of "
+              "K than 2^31\n");
+  }
+}
+
 TEST(HipCandidates, EveryArchitectureHasItsMatrixFamilyFirst) {
   for (const char* arch : all_architectures) {
     const Discovery found = hip_found(hip_shape(4096, 4096, 4096), arch);
