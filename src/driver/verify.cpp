@@ -45,7 +45,9 @@ oracle::OracleOptions gpu_options(const Target& target, int64_t k) {
   model.roundings = 2;
   model.extra_roundings = static_cast<int>(std::min<int64_t>(k / least_slice, package::max_k_split));
   options.accumulation = model;
-  options.ulp = target.backend == Backend::hip ? oracle::hip_ulp_table() : oracle::cuda_ulp_table();
+  options.ulp = target.backend == Backend::hip ? oracle::hip_ulp_table()
+                : target.arch == "sm_90a"      ? oracle::sm90a_ulp_table()
+                                               : oracle::cuda_ulp_table();
   return options;
 }
 

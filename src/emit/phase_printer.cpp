@@ -64,6 +64,11 @@ class PhasePrinter {
   std::string value_text(uint32_t id);
   std::string op_text(const Inst& in);
   [[nodiscard]] bool divides_by_row(const Inst& in) const;
+  struct OneUse {  // one of the two
+    const Inst* inst = nullptr;
+    const package::Store* store = nullptr;
+  };
+  [[nodiscard]] std::optional<OneUse> one_use(uint32_t id) const;
   [[nodiscard]] bool is_divided_exp(const Inst& in) const;
   std::string argument(const Inst& in, int i, DType type);
   std::string literal_text(const Inst& in);
@@ -238,18 +243,36 @@ bool PhasePrinter::divides_by_row(const Inst& in) const {
          (nests_.variation[in.in[1]] & by_column) == 0 && (nests_.variation[in.in[0]] & by_column) != 0;
 }
 
-// An exponential that is divided by a number of its row, and used for nothing else.
-bool PhasePrinter::is_divided_exp(const Inst& in) const {
-  const auto id = static_cast<uint32_t>(&in - phase_.insts.data());
-  size_t divisions = 0, uses = 0;
+// What takes the value, where that is one instruction or one store alone.
+std::optional<PhasePrinter::OneUse> PhasePrinter::one_use(uint32_t id) const {
+  OneUse use;
+  size_t uses = 0;
   for (const Inst& user : phase_.insts) {
-    for (uint8_t i = 0; i < user.arity; ++i) uses += user.in[i] == id ? 1 : 0;
-    divisions += user.arity == 2 && user.in[0] == id && divides_by_row(user) ? 1 : 0;
+    for (uint8_t i = 0; i < user.arity; ++i) {
+      if (user.in[i] == id) ++uses, use.inst = &user;
+    }
   }
-  const bool stored = std::any_of(phase_.stores.begin(), phase_.stores.end(),
-                                  [&](const package::Store& store) { return store.value == id; });
-  return in.kind == Inst::Kind::Op && in.op == types::Op::exp && in.type == DType::f32 && divisions == 1 && uses == 1 &&
-         !stored;
+  for (const package::Store& store : phase_.stores) {
+    if (store.value == id) ++uses, use.store = &store;
+  }
+  if (uses != 1) return std::nullopt;
+  return use;
+}
+
+// An exponential that is divided by a number of its row for a quotient that is rounded to 16 bits, and used for nothing
+// else: what such a rounding leaves of its error is all that device/gpu/ulp.def has a bound for.
+bool PhasePrinter::is_divided_exp(const Inst& in) const {
+  if (in.kind != Inst::Kind::Op || in.op != types::Op::exp || in.type != DType::f32) return false;
+  const auto id = static_cast<uint32_t>(&in - phase_.insts.data());
+  const std::optional<OneUse> divided = one_use(id);
+  if (!divided || divided->inst == nullptr || divided->inst->in[0] != id || !divides_by_row(*divided->inst))
+    return false;
+  const std::optional<OneUse> rounded = one_use(static_cast<uint32_t>(divided->inst - phase_.insts.data()));
+  if (!rounded) return false;
+  const Inst* const cast = rounded->inst;
+  if (cast != nullptr && (cast->kind != Inst::Kind::Op || cast->op != types::Op::cast)) return false;
+  const DType to = cast != nullptr ? cast->aux : program_.operands[rounded->store->operand].dtype;
+  return to == DType::bf16 || to == DType::f16;
 }
 
 // Operands mostly have the type that the op computes in (Inst::aux); dropout's and where's do not.

@@ -214,6 +214,25 @@ std::span<const UlpRow> cuda_ulp_table() {
   return table;
 }
 
+std::span<const UlpRow> sm90a_ulp_table() {
+  static const std::vector<UlpRow> table = [] {
+    const std::span<const UlpRow> all = cuda_ulp_table();
+    std::vector<UlpRow> rows(all.begin(), all.end());
+    const auto instead = [&](types::Op op, double ulp, double ln) {
+      for (UlpRow& row : rows) {
+        if (row.op == op) row.f32_ulp = ulp, row.f32_ln = ln;
+      }
+    };
+#define CODETTA_ULP(op, f32_ulp, f32_abs, f64_ulp, f64_abs)
+#define CODETTA_ULP_SM90A(op, f32_ulp, f32_ln) instead(types::Op::op, f32_ulp, f32_ln);
+#include "device/gpu/ulp.def"
+#undef CODETTA_ULP_SM90A
+#undef CODETTA_ULP
+    return rows;
+  }();
+  return table;
+}
+
 std::span<const UlpRow> hip_ulp_table() {
   static constexpr UlpRow table[] = {
 #define CODETTA_ULP(op, f32_ulp, f32_abs, f64_ulp, f64_abs) {types::Op::op, f32_ulp, f32_abs, f64_ulp, f64_abs},

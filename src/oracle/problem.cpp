@@ -188,7 +188,7 @@ Result<Problem> complete(Problem problem) {
     for (size_t d = 0; d < problem.sizes[n].size(); ++d) row.push_back(unions.find(NodeId(n), d));
   }
   for (const UlpRow& row : options.ulp) {
-    problem.f32_accuracy[static_cast<size_t>(row.op)] = {row.f32_ulp, row.f32_abs};
+    problem.f32_accuracy[static_cast<size_t>(row.op)] = {row.f32_ulp, row.f32_abs, row.f32_ln};
     problem.f64_accuracy[static_cast<size_t>(row.op)] = {row.f64_ulp, row.f64_abs};
   }
   return problem;

@@ -30,7 +30,10 @@ Real<T> inexact(T lo, T hi, bool lo_at_infinity, bool hi_at_infinity, unsigned f
   if (lo != lo && hi != hi) return Real<T>::point(lo);
   if (lo != lo || hi != hi) return Real<T>::anything(flags);
   const auto error = [&](T y) {
-    return T(c.accuracy.ulp) * spacing(y, c.dtype) + T(c.accuracy.abs) + 16 * unit_of<T> * std::abs(y);
+    T ulps = T(c.accuracy.ulp);
+    // What needs this is not used of results beyond 2^100 (device/gpu/math_f32.h: Quotients).
+    if (c.accuracy.ln > 0 && y > 0) ulps += T(c.accuracy.ln) * std::min(std::abs(std::log(y)), T(70));
+    return ulps * spacing(y, c.dtype) + T(c.accuracy.abs) + 16 * unit_of<T> * std::abs(y);
   };
   if (!lo_at_infinity && std::isfinite(lo)) lo -= error(lo);
   if (!hi_at_infinity && std::isfinite(hi)) hi += error(hi);

@@ -70,6 +70,22 @@ TEST_F(ProgramControl, ProductsInsideOfBranchesAndLoopsAreJudgedByTheirLength) {
   }
 }
 
+// Where products finish rows, exponentials are judged by what those state of theirs.
+TEST_F(ProgramControl, ExponentialsAreJudgedByTheArchitecture) {
+  const auto program = Program::parse("def f(x: f32[8]):\n    y = exp(x)\n    return y\n", "p.py");
+  ASSERT_TRUE(program) << program.error().render();
+  const auto row_of = [&](const char* target) {
+    const oracle::OracleOptions options =
+        driver::program_options(Target::parse(target).value(), Program::Access::state(*program)->graph, {});
+    return *std::find_if(options.ulp.begin(), options.ulp.end(),
+                         [](const oracle::UlpRow& row) { return row.op == types::Op::exp; });
+  };
+  EXPECT_EQ(row_of("cuda:sm_90a").f32_ln, 0.05);
+  EXPECT_EQ(row_of("cuda:sm_90a").f32_ulp, 3);
+  for (const char* other : {"cuda:sm_80", "cuda:sm_100a", "hip:gfx942", "cpu"})
+    EXPECT_EQ(row_of(other).f32_ln, 0) << other;
+}
+
 TEST_F(ProgramControl, IndexPutAlongEveryDim) {
   for (const int dim : {0, 1, 2}) {
     for (const bool accumulate : {false, true}) {

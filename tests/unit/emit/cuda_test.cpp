@@ -102,15 +102,38 @@ TEST(EmitCuda, TextIsDeterministicAndEntriesAreInLaunchOrder) {
   EXPECT_EQ(order, "codetta_gemm codetta_combine_0 codetta_phase_1 codetta_combine_1 codetta_phase_2 ");
 }
 
-// Rows that are finished where they are multiplied: an exponential that is only divided by its row's number has a form
-// of its own, one that is used otherwise has not.
+// Rows that are finished where they are multiplied: an exponential that is only divided by its row's number, for a
+// quotient that is only rounded to 16 bits, has a form of its own; one of which more becomes has not.
 TEST(EmitCuda, ExponentialsThatAreOnlyDivided) {
-  for (const bool only : {true, false}) {
+  struct Form {
+    const char* name;
+    bool near;
+    uint32_t (*finish)(ProgramMaker& m, uint32_t e, uint32_t quotient);
+  };
+  const Form forms[] = {
+      {"stored", true, [](ProgramMaker&, uint32_t, uint32_t quotient) { return quotient; }},
+      {"cast", true, [](ProgramMaker& m, uint32_t, uint32_t quotient) { return m.cast(quotient, bf16); }},
+      {"cast and more", true,
+       [](ProgramMaker& m, uint32_t, uint32_t quotient) { return m.op(Op::neg, f32, {m.cast(quotient, DType::f16)}); }},
+      {"used twice", false,
+       [](ProgramMaker& m, uint32_t e, uint32_t quotient) {
+         return m.op(Op::add, f32, {quotient, e});
+       }},
+      {"a difference", false,
+       [](ProgramMaker& m, uint32_t, uint32_t quotient) {
+         return m.op(Op::sub, f32, {quotient, m.literal(1.0f)});
+       }},
+      {"quotient used twice", false,
+       [](ProgramMaker& m, uint32_t, uint32_t quotient) {
+         return m.op(Op::add, f32, {m.cast(quotient, bf16), quotient});
+       }},
+  };
+  for (const Form& form : forms) {
+    SCOPED_TRACE(form.name);
     ProgramMaker m;
     const uint32_t x = m.load(bf16, Access::Full), s = m.load(f32, Access::Column), d = m.load(f32, Access::Column);
     const uint32_t e = m.op(Op::exp, f32, {m.op(Op::sub, f32, {x, s})});
-    uint32_t value = m.op(Op::div, f32, {e, d});
-    if (!only) value = m.op(Op::add, f32, {value, e});
+    const uint32_t value = form.finish(m, e, m.op(Op::div, f32, {e, d}));
     package::FactorProgram factor{package::FactorProgram::Which::A, 0, bf16, false, m.program.phases[0].insts, value};
     m.program.phases[0].insts.clear();
     m.store(m.accum(), bf16);
@@ -123,9 +146,9 @@ TEST(EmitCuda, ExponentialsThatAreOnlyDivided) {
     config.lanes = 2;
     const auto source = emit_cuda_kernel(m.program, config, {.arch = "sm_90a"});
     ASSERT_TRUE(source) << source.error().render();
-    EXPECT_EQ(source->text.find("ct_exp_of(quotients, ") != std::string::npos, only) << source->text;
-    EXPECT_EQ(source->text.find("ct_quotient_of(quotients, ") != std::string::npos, only) << source->text;
-    EXPECT_EQ(source->text.find("ct_div_by(quotients, ") == std::string::npos, only) << source->text;
+    EXPECT_EQ(source->text.find("ct_exp_of(quotients, ") != std::string::npos, form.near) << source->text;
+    EXPECT_EQ(source->text.find("ct_quotient_of(quotients, ") != std::string::npos, form.near) << source->text;
+    EXPECT_EQ(source->text.find("ct_div_by(quotients, ") == std::string::npos, form.near) << source->text;
   }
 }
 

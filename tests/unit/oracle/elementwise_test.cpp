@@ -48,6 +48,26 @@ TEST(Elementwise, ArithmeticIsOneRounding) {
   }
 }
 
+// Of programs for sm_90a, whose exponentials are the less exact the larger their arguments are.
+TEST(Elementwise, ExponentialsOfSm90a) {
+  for (const double x : {-68.0, -60.0, -20.0, -0.5, 0.0, 3.0, 60.0}) {
+    Data argument(DType::f32, {1}, {x});
+    const auto widest = [&](std::span<const UlpRow> table) {
+      Maker maker({&argument});
+      maker.output(maker.add(Op::exp, {maker.input(0)}), DType::f32);
+      OracleOptions options;
+      options.ulp = table;
+      const ExpectedElement e = maker.evaluate(options).outputs[0].elements[0];
+      const double spacing = std::ldexp(1.0, std::ilogb(std::exp(x)) - 23);
+      return std::max(std::exp(x) - e.low, e.high - std::exp(x)) / spacing;
+    };
+    const double own = widest(sm90a_ulp_table()), stated = 3 + std::abs(x) / 20;
+    EXPECT_GE(own, stated - 0.51) << x;
+    EXPECT_LE(own, 2 * stated + 0.51) << x;  // the oracle's spacing is from above, at most twice
+    EXPECT_LT(widest(cuda_ulp_table()), own) << x;
+  }
+}
+
 // Where the exponent is as large as 2^63 glibc's powl takes an even one for an odd one, or for none.
 TEST(Elementwise, LargeExponentsAreEven) {
   for (const double y : {0x1p63, -0x1p63, 0x1p64, -0x1p64, 0x1p53, -0x1p53}) {
