@@ -83,6 +83,12 @@ void Cache::State::io_error(const base::SystemError& error) {
                    why(error)));
 }
 
+void Cache::State::lock_error(const KeyLock& lock) {
+  if (lock.refused())
+    warn(fmt::format("the cache in {} has no locks: {}; processes that need the same kernel at once compile it each",
+                     options.directory, why(*lock.refused())));
+}
+
 base::Expected<base::FileDescriptor> Cache::State::folder_of(const std::string& name, bool make) const {
   const std::string folder = name.substr(0, 2);
   if (make) return base::make_private_directory_at(root, folder, *calls);
@@ -197,6 +203,7 @@ void Cache::replace(const CacheKey& key, const CacheEntry& entry) { publish(key,
 void Cache::amend(const CacheKey& key, const std::function<CacheEntry(const std::optional<CacheEntry>&)>& change) {
   if (!enabled() || state_->options.read_only) return;
   const KeyLock lock(state_->root, entry_name(key), *state_->calls);
+  state_->lock_error(lock);
   replace(key, change(state_->find(key)));
 }
 
@@ -261,6 +268,7 @@ Result<CacheEntry> Cache::get_or_make(const CacheKey& key, const std::function<R
       std::optional<KeyLock> lock;
       if (enabled() && !state.options.read_only) {
         lock.emplace(state.root, entry_name(key), *state.calls);
+        state.lock_error(*lock);
         if (auto meanwhile = state.find(key)) return std::move(*meanwhile);
       }
       made_here = true;

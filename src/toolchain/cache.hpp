@@ -102,7 +102,7 @@ class Cache {
   [[nodiscard]] CacheStatistics statistics();
   void evict();  // down to the capacity, least recently used first; sweeps orphaned temporaries
   void clear();
-  // Which of its folders of entries cannot be used, and why; "" where all that are there can, or it is off.
+  // Which of its folders, of entries or locks, cannot be used, and why; "" where all that are there can, or it is off.
   [[nodiscard]] std::string defect() const;
   // Path of an entry's file, for messages.
   [[nodiscard]] std::string path_of(const CacheKey& key) const;

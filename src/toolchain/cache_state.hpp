@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -20,6 +21,8 @@
 #include "toolchain/cache.hpp"
 
 namespace codetta::toolchain {
+
+class KeyLock;
 
 struct Cache::State {
   CacheOptions options;
@@ -42,6 +45,7 @@ struct Cache::State {
   // The first one stays.
   void warn(const std::string& text);
   void io_error(const base::SystemError& error);
+  void lock_error(const KeyLock& lock);
   [[nodiscard]] std::string why(const base::SystemError& error) const;  // with what helps
 
   // An entry's folder; made when `make`.
@@ -53,6 +57,7 @@ struct Cache::State {
   bool scan_and_evict();
 };
 
+inline constexpr const char* lock_folder = "locks";
 std::string entry_name(const CacheKey& key);
 std::string_view suffix_of(EntryKind kind);  // ".bin"
 // A source or memo: a file of the folder itself that counts as an entry does.
@@ -66,6 +71,8 @@ class KeyLock {
  public:
   KeyLock(const base::FileDescriptor& root, const std::string& name, const base::SystemCalls& calls);
   ~KeyLock();
+  // Why the folder of locks is not used, where others may write to it or own it.
+  [[nodiscard]] const std::optional<base::SystemError>& refused() const { return refused_; }
   KeyLock(const KeyLock&) = delete;
   KeyLock& operator=(const KeyLock&) = delete;
 
@@ -74,6 +81,9 @@ class KeyLock {
   std::string name_;
   base::FileDescriptor folder_;
   base::FileDescriptor file_;
+  std::optional<base::SystemError> refused_;
 };
+// Whether a folder is refused for what others may do to it.
+bool is_others(const base::SystemError& error);
 
 }  // namespace codetta::toolchain

@@ -276,6 +276,13 @@ std::string Cache::defect() const {
       ++more;
     }
   }
+  struct stat info {};
+  if (first.empty() && !state_->options.read_only &&
+      state_->calls->fstatat(state_->root.get(), lock_folder, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    const auto locks = base::make_private_directory_at(state_->root, lock_folder, *state_->calls);
+    if (!locks && is_others(locks.error()))
+      return fmt::format("{}; processes that need the same kernel at once compile it each", state_->why(locks.error()));
+  }
   if (first.empty()) return {};
   const std::string others = more == 0   ? std::string()
                              : more == 1 ? ", and another of its folders cannot be used"

@@ -167,6 +167,23 @@ TEST_F(CacheFile, FoldersThatCannotBeUsedAreTold) {
   EXPECT_EQ(Cache::disabled("")->defect(), "");
 }
 
+// Without locks two processes may do the same work, and no worse; but not without a word.
+TEST_F(CacheFile, LocksThatOthersMayWriteAreTold) {
+  const std::string locks = cache_->directory() + "/locks";
+  ASSERT_EQ(::mkdir(locks.c_str(), 0700) == 0 || errno == EEXIST, true);
+  ASSERT_EQ(::chmod(locks.c_str(), 0755), 0);
+  EXPECT_TRUE(cache_->get_or_make(key_of(2), [] { return Result<CacheEntry>(entry_of(2)); }));
+  EXPECT_EQ(cache_->warning(), "");
+  EXPECT_EQ(cache_->defect(), "");
+  ASSERT_EQ(::chmod(locks.c_str(), 0775), 0);
+  const std::string why = "its group (mode 775) may write to " + locks +
+                          " (chmod 700 closes it); processes that need the same kernel at once compile it each";
+  EXPECT_EQ(cache_->defect(), why);
+  EXPECT_TRUE(cache_->get_or_make(key_of(3), [] { return Result<CacheEntry>(entry_of(3)); }));
+  EXPECT_EQ(cache_->warning(), "the cache in " + cache_->directory() + " has no locks: " + why);
+  EXPECT_TRUE(cache_->lookup(key_of(3))) << "it is kept all the same";
+}
+
 TEST_F(CacheFile, ASubfolderOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
   const std::string folder = file_.substr(0, file_.rfind('/'));
