@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   base::ProcessResult result;
   result.exit_code = 1;
   result.errors = std::string(log);
-  const bool users = refused_source(job.source, "another").code == diag::Code::user_source;
-  check_error(run_failed({compiler, job, options, program, arguments, folder}, result), users ? 313 : 500, 599);
+  const Error failed = run_failed({compiler, job, options, program, arguments, folder}, result);
+  check_error(failed, failed.code() == 313 ? 313 : 504, 507);
+  require(failed.code() != 313 || is_users(job.source));
   return 0;
 }

@@ -76,8 +76,8 @@ struct ContextState {
     return target.backend == Backend::hip ? hip.load(kernel, capturing) : cuda.load(kernel, capturing);
   }
   // Compiles (or finds in memory or on disk) the binary of a package's kernel and loads it. Single flight per source.
-  // Where compiling is impossible or forbidden, what any compiler has put into the cache serves. Errors: E0503
-  // (no_jit), E0504..E0509.
+  // Where compiling is impossible or forbidden, what any compiler has put into the cache serves. Errors: E0313,
+  // E0503 (no_jit), E0504..E0509.
   Result<LoadedKernel> load(const package::Kernel& kernel, CpuIsa isa);
   // load() of all of them, in their order; those of different sources at the same time. `progress` is called by the
   // calling thread. Errors: that of the first one that has one; what has not begun by then is left.

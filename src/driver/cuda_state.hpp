@@ -36,8 +36,8 @@ class CudaState {
   // The profiler that listens; null without one. Looked for once, with ContextOptions::nvtx only.
   runtime::cuda::NvtxRef ranges();
 
-  // Compiles the kernel, or finds it in the cache. With `capturing`, compiling is E0535. Errors: E0503 (no_jit), E0504
-  // to E0506, E0530 to E0532.
+  // Compiles the kernel, or finds it in the cache. With `capturing`, compiling is E0535. Errors: E0313, E0503 (no_jit),
+  // E0504 to E0506, E0530 to E0532.
   Result<GpuBinary> binary(const package::Kernel& kernel, bool capturing = false);
   // Whether the assembler's remarks let it be used. Errors: E0533.
   Result<void> judge(const package::Kernel& kernel, const GpuBinary& binary);

@@ -40,8 +40,8 @@ class HipState {
   // ContextOptions::hiprtc where it is named, else a Clang, else the hiprtc that the loader finds. Only success is
   // kept. Errors: E0536, E0537.
   Result<HipCompiler> compiler();
-  // Compiles the kernel to a code object, or finds it in the cache. With `capturing`, compiling is E0535. Errors: E0503
-  // (no_jit), E0504 to E0507, E0536, E0537.
+  // Compiles the kernel to a code object, or finds it in the cache. With `capturing`, compiling is E0535. Errors:
+  // E0313, E0503 (no_jit), E0504 to E0507, E0536, E0537.
   Result<GpuBinary> binary(const package::Kernel& kernel, bool capturing = false);
   // Compiles those that the cache lacks, several at once, into the cache. What fails, binary() tells.
   void compile_ahead(const std::vector<const package::Kernel*>& kernels);

@@ -61,7 +61,8 @@ struct CompileOptions {
 // key.
 std::vector<std::string> compile_arguments(const HostCompiler& compiler, const std::vector<std::string>& flags);
 // Compiles one source. Errors: E0504 the compiler rejected it (its message parsed, mapped, with the path of the kept
-// source), E0505 timeout, E0506 it crashed or could not be started, E0507 no room or no permission for temporaries.
+// source), E0313 instead where the mistake is in a kernel of the user's, E0505 timeout, E0506 it crashed or could not
+// be started, E0507 no room or no permission for temporaries.
 Result<CompileOutput> compile(const HostCompiler& compiler, const CompileJob& job, const CompileOptions& options);
 // Several sources in up to `parallel` processes; results in job order. `cancelled` and options.cancel are polled every
 // 10 ms by the calling thread only; jobs that were running or waiting then end with E0510.

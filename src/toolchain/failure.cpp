@@ -10,6 +10,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "diag/cut_line.hpp"
+#include "toolchain/undefined.hpp"
 
 namespace codetta::toolchain {
 
@@ -66,11 +67,17 @@ SourceLocation locate(const CompilerMessage& message, const std::string& source,
 }
 
 Error rejected(const FailedRun& run, const base::ProcessResult& result) {
-  const RefusedSource refused = refused_source(run.job.source, "another compiler");
+  const auto messages = parse_compiler_messages(result.errors);
+  if (is_users(run.job.source)) {
+    if (const auto names = undefined_names(result.errors); !names.empty())
+      return undefined_in_users(
+          run.job.label, run.job.source, names,
+          fmt::format("{} ended with {}: {}", run.program, result.summary(), last_lines(result.errors)));
+  }
+  const RefusedSource refused = refused_source(run.job.source, "<stdin>", messages, "another compiler");
   auto error = diag::error(refused.code, fmt::format("the compiler rejected the source of {}", name_of(run.job)));
   const std::string kept = keep_source(run);
   const std::string name = kept.empty() ? "<source>" : kept;
-  const auto messages = parse_compiler_messages(result.errors);
   const auto errors = std::count_if(messages.begin(), messages.end(), [](const auto& one) { return one.is_error; });
   std::string reason = fmt::format("{} ({}) ended with {}", run.program, run.compiler.version, result.summary());
   reason += errors == 0 ? ": " + last_lines(result.errors.empty() ? result.output : result.errors)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to the room: the errors of a compile, E0504 to E0507 and E0510.
+// Private to the room: the errors of a compile, E0313, E0504 to E0507 and E0510.
 #pragma once
 
 #include <functional>

@@ -32,8 +32,8 @@ struct HipOutput {
 };
 // All arguments of a compile but input, output and the folder of the headers. Part of a cache key.
 std::vector<std::string> hip_arguments(const std::vector<std::string>& flags);
-// Errors: E0504 rejected (messages parsed), E0505 timeout, E0506 crashed or not started, E0507 no room, E0510
-// cancelled.
+// Errors: E0504 rejected (messages parsed), E0313 for the user's source, E0505 timeout, E0506 crashed or not started,
+// E0507 no room, E0510 cancelled.
 Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
 // Text of what the compiler makes of it.
 Result<std::string> hip_assembly(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);

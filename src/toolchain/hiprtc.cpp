@@ -18,6 +18,7 @@
 #include "diag/diagnostic.hpp"
 #include "toolchain/failure.hpp"
 #include "toolchain/messages.hpp"
+#include "toolchain/undefined.hpp"
 
 namespace codetta::toolchain {
 
@@ -145,9 +146,9 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
   flags.insert(flags.end(), {"-Wno-macro-redefined", "-Wno-pass-failed"});
 
   const std::string label = job.label.empty() ? "a kernel" : "'" + job.label + "'";
-  const RefusedSource refused = refused_source(job.source, "clang-19 with lld-19 (--compiler)");
-  const auto failed = [&](diag::Code code, const std::string& headline, const std::string& why,
-                          const std::string& log) -> Error {
+  const std::string report_it = "report this; clang-19 with lld-19 may compile it (--compiler)";
+  const auto failed = [&](diag::Code code, const std::string& headline, const std::string& why, const std::string& log,
+                          const std::string& help) -> Error {
     auto error = diag::error(code, headline);
     const auto messages = parse_compiler_messages(log);
     error.reason(
@@ -167,14 +168,14 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
     });
     error.note("the flags were: " + base::join(job.flags, " "));
     if (!kept.empty()) error.note("the source is kept as " + kept);
-    return error.help(code == refused.code ? refused.help
-                                           : "report this; clang-19 with lld-19 may compile it (--compiler)");
+    return error.help(help);
   };
   Functions::Program program = nullptr;
   int status = call.create(&program, job.source.c_str(), hiprtc_source_name, static_cast<int>(names.size()),
                            text_pointers.data(), name_pointers.data());
   if (status != hiprtc_success)
-    return failed(diag::Code::compiler_failed, "the compiler failed on " + label, call.error_string(status), "");
+    return failed(diag::Code::compiler_failed, "the compiler failed on " + label, call.error_string(status), "",
+                  report_it);
   struct Owner {
     const Functions& call;
     Functions::Program program;
@@ -186,11 +187,19 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
   while (!output.log.empty() && (output.log.back() == '\0' || output.log.back() == '\n')) output.log.pop_back();
   output.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (status == hiprtc_compilation_failed || status == hiprtc_invalid_option) {
-    return failed(refused.code, "the compiler rejected the source of " + label, call.error_string(status), output.log);
+    if (is_users(job.source)) {
+      if (const auto undefined = undefined_names(output.log); !undefined.empty())
+        return undefined_in_users(job.label, job.source, undefined,
+                                  fmt::format("hiprtc {} ({}) said: {}", version_, path_, output.log));
+    }
+    const RefusedSource refused = refused_source(job.source, hiprtc_source_name, parse_compiler_messages(output.log),
+                                                 "clang-19 with lld-19 (--compiler)");
+    return failed(refused.code, "the compiler rejected the source of " + label, call.error_string(status), output.log,
+                  refused.help);
   }
   if (status != hiprtc_success) {
-    return failed(diag::Code::compiler_failed, "the compiler failed on " + label, call.error_string(status),
-                  output.log);
+    return failed(diag::Code::compiler_failed, "the compiler failed on " + label, call.error_string(status), output.log,
+                  report_it);
   }
   output.object = Functions::text(program, call.code_size, call.code);
   CODETTA_TRY(output.remarks, read_code_object(output.object, job.label));

@@ -19,8 +19,8 @@ class Hiprtc {
   [[nodiscard]] const std::string& version() const { return version_; }  // "6.3"
   // Content digest of the library and of ROCm's comgr, which it calls; "" when one can't be read.
   [[nodiscard]] std::string identity() const;
-  // Ends on its own: it can be neither cancelled nor timed. Errors: E0504 rejected (messages parsed), E0506 it failed,
-  // or made no code object.
+  // Ends on its own: it can be neither cancelled nor timed. Errors: E0504 rejected (messages parsed), E0313 for the
+  // user's source, E0506 it failed, or made no code object.
   [[nodiscard]] Result<HipOutput> compile(const HipJob& job, const std::string& keep_dir) const;
 
  private:

@@ -109,8 +109,23 @@ bool is_users(std::string_view source) {
   return source.find("\n#line 1 \"codetta_user_entry.") != std::string_view::npos;
 }
 
-RefusedSource refused_source(std::string_view source, std::string_view instead) {
-  if (is_users(source)) return {diag::Code::user_source, "correct the source of the kernel there"};
+RefusedSource refused_source(std::string_view source, std::string_view first,
+                             const std::vector<CompilerMessage>& messages, std::string_view instead) {
+  // A file of the user's may be called as ours is.
+  const bool shared = source.find(fmt::format("\n#line 1 \"{}\"\n", first)) != std::string_view::npos;
+  const auto emitted = [&](std::string_view file) {
+    return file == first ? !shared : is_ours(file) && !file.starts_with("codetta_user_entry.");
+  };
+  bool placed = false, by_user = false;
+  for (const CompilerMessage& message : messages) {
+    if (!message.is_error || message.line == 0) continue;
+    placed = true;
+    by_user = by_user || !emitted(message.file) ||
+              std::any_of(message.instantiated_at.begin(), message.instantiated_at.end(),
+                          [&](const CompilerMessage::Place& place) { return !emitted(place.file); });
+  }
+  if (is_users(source) && (by_user || !placed))
+    return {diag::Code::user_source, "correct the source of the kernel there"};
   return {diag::Code::compile_rejected, fmt::format("report this with the kept source; {} may take it", instead)};
 }
 

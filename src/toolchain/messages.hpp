@@ -35,14 +35,16 @@ CompilerMessage in_users_text(CompilerMessage message);
 
 // Whether the source of a kernel holds one of the user's.
 bool is_users(std::string_view source);
-// Of a source that was refused: it holds a kernel of the user's, so that the mistake is the user's, wherever the
-// compiler sees it; else what we emitted is at fault. What the error is, and what to do.
+// Of a source that was refused, whose own lines a compiler says are of the file `first`: the mistake is the user's
+// where it holds a kernel of the user's and, of the errors that have a place, one lies in that text, in what calls it,
+// or in what these ask for; else what we emitted is at fault. What the error is, and what to do.
 struct RefusedSource {
   diag::Code code;  // E0313 or E0504
   std::string help;
 };
 // `instead`: what may take a source of ours.
-RefusedSource refused_source(std::string_view source, std::string_view instead);
+RefusedSource refused_source(std::string_view source, std::string_view first,
+                             const std::vector<CompilerMessage>& messages, std::string_view instead);
 
 // The compiler itself died (its own message, or a killed pass).
 bool says_crashed(std::string_view log);

@@ -54,8 +54,8 @@ class Nvrtc {
   // Content digest of the library and its builtins; about 50 ms, so callers keep it. "" when they cannot be read.
   [[nodiscard]] std::string identity() const;
   [[nodiscard]] std::vector<std::string> identity_files() const;
-  // Errors: E0504 rejected (messages parsed, pointing into the kept source), E0505 timeout, E0506 it failed itself,
-  // E0531 its builtins are missing, E0532 the architecture is not known to it.
+  // Errors: E0504 rejected (messages parsed, pointing into the kept source), E0313 for the user's source, E0505
+  // timeout, E0506 it failed itself, E0531 its builtins are missing, E0532 the architecture is not known to it.
   [[nodiscard]] Result<CudaOutput> compile(const CudaJob& job, const CudaCompileOptions& options) const;
 
  private:

@@ -44,7 +44,7 @@ std::optional<Probe> probe(const std::string& path, const std::string& search_pa
                            Refusal& refusal);
 // Whether the options' cancel flag is set: then not all was asked.
 bool is_cancelled(const FindOptions& options);
-// E0506 of a search that was; `what` was looked for.
+// E0510 of a search that was; `what` was looked for.
 Error search_cancelled(const std::string& what);
 // E0505 of a compiler that was ended so.
 diag::ErrorBuilder said_too_late(const std::string& headline, const Refusal& refusal);

@@ -46,8 +46,8 @@ size_t place_in(std::string_view line, std::string_view word) {
 std::vector<std::string> undefined_names(std::string_view log) {
   std::vector<std::string> names;
   for (const std::string_view line : base::split(log, '\n')) {
-    for (const std::string_view words :
-         {"undefined reference to ", "undefined symbol: ", "undefined hidden symbol: "}) {
+    for (const std::string_view words : {"undefined reference to ", "undefined symbol: ", "undefined hidden symbol: ",
+                                         "Unresolved extern function ", "Unresolved extern variable "}) {
       const size_t at = line.find(words);
       if (at == std::string_view::npos) continue;
       std::string_view name = base::trim(line.substr(at + words.size()));
@@ -83,7 +83,9 @@ Error undefined_in_users(const std::string& label, std::string_view source, cons
   if (where.line != 0) error.at(where, "declared, and defined nowhere");
   error.reason(std::move(said));
   for (size_t i = 1; i < names.size(); ++i) error.note("nor is " + names[i]);
-  return error.help("define it in the source of the kernel");
+  return error.help(where.line != 0 ? "define it in the source of the kernel"
+                                    : "nothing in the source names it: define it there, or do without what the "
+                                      "compiler calls it for, since kernels are linked with nothing that has it");
 }
 
 }  // namespace codetta::toolchain

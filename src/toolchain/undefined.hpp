@@ -10,8 +10,8 @@
 
 namespace codetta::toolchain {
 
-// The names in what a linker (GNU ld, gold, lld, mold) or the loader says of what is defined nowhere, as C++ writes
-// them, each once.
+// The names in what a linker (GNU ld, gold, lld, mold), ptxas or the loader says of what is defined nowhere, as C++
+// writes them, each once.
 std::vector<std::string> undefined_names(std::string_view log);
 
 // E0313, at the last line of the user's text in `source` that has the first of `names`, of which there is one.

@@ -7,13 +7,33 @@ namespace codetta::toolchain {
 namespace {
 
 TEST(CompilerMessages, WhoseSourceIsRefused) {
-  const auto users =
-      refused_source("void k() {\n}\n\n#line 1 \"codetta_user_entry.cu\"\nvoid entry();\n", "another one");
+  const std::string source =
+      "void hook_store();\n#line 1 \"own.cu\"\nvoid k() {\n}\n\n#line 1 \"codetta_user_entry.cu\"\nvoid entry();\n";
+  const auto users = refused_source(source, "kernel.cu", {}, "another one");
   EXPECT_EQ(users.code, diag::Code::user_source);
   EXPECT_EQ(users.help, "correct the source of the kernel there");
-  const auto ours = refused_source("// #line 1 \"codetta_user_entry.cu\"\n", "another one");
+  const auto ours = refused_source("// #line 1 \"codetta_user_entry.cu\"\n", "kernel.cu", {}, "another one");
   EXPECT_EQ(ours.code, diag::Code::compile_rejected);
   EXPECT_EQ(ours.help, "report this with the kept source; another one may take it");
+  // Of a source that has one of the user's, by where the errors are.
+  const auto code_of = [&](const std::string& text, const std::vector<CompilerMessage>& messages) {
+    return refused_source(text, "kernel.cu", messages, "another one").code;
+  };
+  const auto error_in = [](const char* file) { return CompilerMessage{file, 3, 1, true, "wrong", {}}; };
+  for (const char* file : {"own.cu", "codetta_user_entry.cu", "/usr/include/math.h"})
+    EXPECT_EQ(code_of(source, {error_in("kernel.cu"), error_in(file)}), diag::Code::user_source) << file;
+  for (const char* file : {"kernel.cu", "codetta_epilogue.cpp", "device/gpu/hook.h", "<stdin>"})
+    EXPECT_EQ(code_of(source, {error_in(file)}), diag::Code::compile_rejected) << file;
+  CompilerMessage warning = error_in("own.cu");
+  warning.is_error = false;
+  EXPECT_EQ(code_of(source, {error_in("kernel.cu"), warning}), diag::Code::compile_rejected);
+  for (const char* by : {"own.cu", "codetta_user_entry.cu"}) {
+    CompilerMessage asked = error_in("device/gpu/hook.h");
+    asked.instantiated_at = {{"device/gpu/hook.h", 1, 1}, {by, 1, 1}};
+    EXPECT_EQ(code_of(source, {asked}), diag::Code::user_source) << by;
+  }
+  EXPECT_EQ(code_of(source + "#line 1 \"kernel.cu\"\n", {error_in("kernel.cu")}), diag::Code::user_source)
+      << "the user's file is called so, too";
 }
 
 TEST(CompilerMessages, FormsOfBothCompilers) {

@@ -211,6 +211,18 @@ TEST_F(NvrtcCompiling, RejectionPointsIntoTheKeptSource) {
   EXPECT_TRUE(std::filesystem::exists(diagnostic.where.file)) << diagnostic.where.file;
 }
 
+// What a kernel of the user's calls and nobody defines is found by the assembler, which knows no lines.
+TEST_F(NvrtcCompiling, WhatIsDefinedNowhereIsShownInTheUsersText) {
+  const auto output = nvrtc_->compile(job("#line 1 \"own.cu\"\n__device__ float missing(float);\n"
+                                          "extern \"C\" __global__ void k(float* p) {\n  p[0] = missing(1.0f);\n}\n"
+                                          "#line 1 \"codetta_user_entry.cu\"\n"),
+                                      {});
+  expect(output, Code::user_source, "uses what is not defined: missing(float)");
+  const Diagnostic& diagnostic = output.error().diagnostics().front();
+  EXPECT_EQ(diagnostic.where.file, "own.cu");
+  EXPECT_EQ(diagnostic.where.line, 3U);
+}
+
 TEST_F(NvrtcCompiling, UnknownArchitecture) {
   expect(nvrtc_->compile(job(plain, "sm_20"), {}), Code::cuda_architecture, "sm_20");
 }

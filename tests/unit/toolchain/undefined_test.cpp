@@ -22,6 +22,8 @@ TEST(Undefined, NamesInTheWordsOfLinkersAndOfTheLoader) {
   EXPECT_EQ(undefined_names("lld: error: undefined hidden symbol: absent(float)\n"), Names{"absent(float)"});
   EXPECT_EQ(undefined_names("the object: undefined symbol: _Z6absenti; from /dev/shm: the same"), Names{"absent(int)"});
   EXPECT_EQ(undefined_names("the object: undefined symbol: expf, version GLIBC_2.99"), Names{"expf"});
+  EXPECT_EQ(undefined_names("ptxas fatal   : Unresolved extern function '_Z6absentf'\n"), Names{"absent(float)"});
+  EXPECT_EQ(undefined_names("ptxas fatal   : Unresolved extern variable 'table'\n"), Names{"table"});
   EXPECT_EQ(undefined_names("cannot find -lcodetta_engine\nundefined symbol: \n"), Names{});
 }
 
@@ -49,6 +51,8 @@ TEST(Undefined, IsShownAtTheLastLineOfTheUsersThatHasIt) {
   // What a macro pastes together has no place.
   const Error nowhere = undefined_in_users("codetta_k", source, {"pasted"}, "told by a linker");
   EXPECT_EQ(nowhere.diagnostics().front().where.line, 0U);
+  EXPECT_TRUE(nowhere.diagnostics().front().help.starts_with("nothing in the source names it: "))
+      << nowhere.diagnostics().front().help;
 }
 
 }  // namespace
