@@ -147,6 +147,19 @@ CODETTA_FN Vec<f32> ct_quotient_of(Quotients& all, Vec<f32> e, Vec<f32> y) {
   CODETTA_EACH_LANE e.e[i] = one::quotient(e.e[i], d, r);
   return e;
 }
+// Where many of the exponentials are 0, because a mask has left their elements out: below -105 that is what they are,
+// and so are their quotients.
+struct MaskedQuotients : Quotients {};
+CODETTA_FN Vec<f32> ct_exp_of(MaskedQuotients& all, Vec<f32> x) {
+  CODETTA_EACH_LANE {
+    const bool none = x.e[i] < -105.0f;
+    const f32 e = one::exp_near(x.e[i]);
+    const u32 above = float_to_bits(e) - 0x0d800000u;
+    if (!none) all.most = all.most > above ? all.most : above;
+    x.e[i] = none ? 0.0f : e;
+  }
+  return x;
+}
 struct Ordinarily {};
 CODETTA_FN Vec<f32> ct_exp_of(const Ordinarily&, Vec<f32> x) {
   CODETTA_EACH_LANE x.e[i] = one::exp(x.e[i]);

@@ -84,9 +84,12 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
   const std::string reference = CodeWriter::text_of("const Ref<", type.element, "> o", made, " = ");
   std::erase_if(phase.setup, [&](const std::string& line) { return line.starts_with(reference); });
 
-  const bool along = !phase.by_column.empty() ||
-                     std::any_of(factor.insts.begin(), factor.insts.end(),
-                                 [](const package::Inst& inst) { return inst.kind == package::Inst::Kind::ColIndex; });
+  const auto any = [&](auto is) { return std::any_of(factor.insts.begin(), factor.insts.end(), is); };
+  const bool along = any([&](const package::Inst& inst) {
+    return inst.kind == package::Inst::Kind::Load && program.operands[inst.index].access == package::Access::Row;
+  });
+  const bool masked = any(
+      [](const package::Inst& inst) { return inst.kind == package::Inst::Kind::Op && inst.op == types::Op::where; });
 
   const bool is_a = factor.which == package::FactorProgram::Which::A;
   const auto body = out.block_with("};", "struct Maker", is_a ? "A" : "B");
@@ -99,6 +102,7 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
   if (brought) {
     out.line("static constexpr int source = ", *brought, ";");
     out.line("static constexpr bool along = ", along, ";");
+    out.line("static constexpr bool masked = ", masked, ";");
   }
   out.line("template <class P>");
   {
@@ -129,16 +133,17 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
     put_lines(out, text.full);
     out.line("return o", made, ".v;");
   };
-  if (brought && !along) {
+  if (brought) {
     out.line("template <class P>");
     const auto function = out.block("static __device__ __forceinline__ auto at_row(const P& params, const Tile& tile)");
     Dialect dialect = cuda_dialect();
     dialect.quotients = "quotients";
     CODETTA_TRY(const PhaseText of_row, print_phase(maker, 0, dialect, comments, {}, needs));
-    out.line("MakerFragment<true, P> f(params, tile);");
+    out.line("RowOfA<batch_in_rows, P> f(params, tile);");
     put_lines(out, phase.setup);
     put_lines(out, of_row.row);
-    const auto vector = out.block_with("};", "return [=](const Held& held, auto& quotients)");
+    const auto vector = out.block_with("};", "return [=](const Held& held, const auto& f, auto& quotients)");
+    put_lines(out, of_row.by_column);
     finish(of_row);
   }
   const auto function = begin("Vector", "make", "const Held& held");

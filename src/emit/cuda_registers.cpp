@@ -69,8 +69,11 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
   };
   const bool any = std::any_of(phase.row_states.begin(), phase.row_states.end(), gathers);
   const int width = config.tile_n / program.split.ways;
-  const bool light =
-      plan::phase_clocks(program, 0) <= 24 && plan::sm90_shape(program, config).accumulators <= 128 && width % 32 == 0;
+  double clocks = plan::phase_clocks(program, 0);
+  for (const package::Inst& inst : program.phases[0].insts) {
+    if (plan::is_position(inst)) clocks -= 4;  // in 32 bits here
+  }
+  const bool light = clocks <= 24 && plan::sm90_shape(program, config).accumulators <= 128 && width % 32 == 0;
   const bool whole = light && any && wanted.loads.empty() && config.piece_cols == 64 && width % 64 == 0;
   out.line("static constexpr int strip_steps = ", whole ? 4 : light ? 2 : 1, ";");
   out.blank();

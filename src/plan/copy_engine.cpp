@@ -41,6 +41,13 @@ Reading reading_of(const FactorLayout& f, int64_t element, bool along_k) {
   return {along_k || f.k_stride == 1 || f.other_stride != 1 || f.k <= 1, true};
 }
 
+bool is_position(const package::Inst& inst) {
+  using Kind = package::Inst::Kind;
+  const bool moved = inst.kind == Kind::Op && (inst.op == types::Op::add || inst.op == types::Op::sub);
+  return inst.type == DType::i64 && (inst.kind == Kind::RowIndex || inst.kind == Kind::ColIndex ||
+                                     inst.kind == Kind::BatchIndex || inst.kind == Kind::Literal || moved);
+}
+
 std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
   using Kind = package::Inst::Kind;
   constexpr size_t most = 4;
@@ -52,10 +59,8 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
   Copies copies;
   for (const package::Inst& inst : epilogue.phases[0].insts) {
     if (inst.kind == Kind::LoadAt || (inst.kind == Kind::Op && inst.op == types::Op::dropout)) return std::nullopt;
-    if (types::byte_size(inst.type) == 8 || inst.kind != Kind::Load) {
-      if (types::byte_size(inst.type) == 8) return std::nullopt;
-      continue;
-    }
+    if (types::byte_size(inst.type) == 8 && !is_position(inst)) return std::nullopt;
+    if (inst.kind != Kind::Load) continue;
     const package::Access access = epilogue.operands[inst.index].access;
     if (access == package::Access::Indexed || (access == package::Access::Full && !fits(inst.index)))
       return std::nullopt;

@@ -93,6 +93,8 @@ struct Copies {
   std::vector<uint32_t> loads, stores;
 };
 std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue);
+// Of 64 bits, and computed from positions, as where a mask compares them; the engine counts these in 32.
+bool is_position(const package::Inst& inst);
 
 // The same numbers as codetta::gpu::sm90::Shape of device/cuda/kernels/sm90.h.
 struct Sm90Shape {

@@ -527,6 +527,48 @@ class Collector {
     }
   }
 
+  // Attentions with masks and biases: products with statistics of masked rows, products whose A is finished of them,
+  // and the maps where neither is.
+  void add_masked() {
+    const std::string causal = "reshape(arange(s), (1, s)) <= reshape(arange(s), (s, 1))";
+    const std::string recent = "(reshape(arange(s), (s, 1)) - reshape(arange(s), (1, s)) < 512) & (" + causal + ")";
+    const std::pair<const char*, std::string> forms[] = {{"bias of columns", "h * 0.125 + c"},
+                                                         {"causal", "where(" + causal + ", h * 0.125, -inf)"},
+                                                         {"window", "where((" + recent + "), h * 0.125, -inf)"},
+                                                         {"padding", "where(c > 0.0, h * 0.125 + c, -inf)"},
+                                                         {"mask", "h * 0.125 + g"}};
+    for (const char* arch : architectures) {
+      for (const auto& [what, form] : forms) {
+        const std::string text =
+            "def f(q: bf16[\"b\", \"s\", 128], k: bf16[\"b\", \"s\", 128], v: bf16[\"b\", \"s\", 128], c: "
+            "f32[\"s\"], g: bf16[\"s\", \"s\"]):\n    h = cast(q @ transpose(k), bf16)\n    t = " +
+            form +
+            "\n    m = max(t, dim=-1)\n    e = exp(t - m)\n    d = sum(e, dim=-1)\n    y = cast(cast(e / d, bf16) @ v, "
+            "bf16)\n    u = c * 2.0\n    w = g * 2.0\n    l = m + log(d)\n    return y, u, w, l\n";
+        const auto graph = test::bind_program_text(text);
+        const auto plan =
+            graph ? plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, arch}, {}, {{"b", 128}, {"s", 2048}})
+                  : Result<plan::Plan>(graph.error());
+        if (!plan) {
+          problem_ = text + plan.error().render();
+          return;
+        }
+        for (const plan::PlannedKernel& kernel : plan->kernels) {
+          int by_engine = 0;  // with copies, or of a made A, whose first one is the one that fits
+          for (const plan::Candidate& candidate : kernel.discovery.candidates) {
+            const auto* config = std::get_if<GpuGemmConfig>(&candidate.config);
+            if (config == nullptr) continue;
+            const bool engine = config->copied || kernel.lowered.program.makes_a();
+            const bool counts = engine && config->family == package::GpuFamily::Sm90 &&
+                                ++by_engine <= (kernel.lowered.program.makes_a() ? 1 : 3);
+            if (counts || &candidate == &kernel.discovery.candidates[0])
+              add(std::string("attention, ") + what, kernel.lowered.program, *config, arch);
+          }
+        }
+      }
+    }
+  }
+
   // The one kernel of all host steps.
   void add_steps() {
     for (const char* arch : architectures) {
@@ -576,6 +618,7 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_statistics(DType::f16);
   collector.add_made(DType::bf16, false, true, true);
   collector.add_products(DType::bf16, 3);
+  collector.add_masked();
   collector.add_maps();
   collector.add_steps();
   return collector.take();

@@ -129,27 +129,29 @@ TEST(EmulatedFunctions, QuotientsOfARowAreThoseOfADivision) {
 // have.
 TEST(EmulatedFunctions, ExponentialsThatAreOnlyDivided) {
   constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  std::vector<float> all{0.0f,  -0.0f,  inf,   -inf,  nan,     -nan,  69.0f, -69.0f,
-                         69.5f, -69.5f, 88.7f, 88.8f, -104.0f, 1e30f, -1e30f};
+  std::vector<float> all{0.0f,   -0.0f, inf,   -inf,    nan,   -nan,   69.0f,   -69.0f,  69.5f,
+                         -69.5f, 88.7f, 88.8f, -104.0f, 1e30f, -1e30f, -105.0f, -106.0f, -3e38f};
   for (float x = -70.0f; x < 70.0f; x += 0.0371f) all.push_back(x);
   struct Result {
-    float near, plain;
-    int32_t right;
+    float near, plain, masked;
+    int32_t right, masked_right;
   };
   const auto table = oracle::sm90a_ulp_table();
   const oracle::UlpRow& stated =
       *std::find_if(table.begin(), table.end(), [](const oracle::UlpRow& row) { return row.op == types::Op::exp; });
   for (const char* dialect : dialects) {
     const auto object = load(1, R"(
-  struct Result { float near, plain; i32 right; };
+  struct Result { float near, plain, masked; i32 right, masked_right; };
   for (int k = 0; k < count; ++k) {
     f32v x, d;
     x.e[0] = ((const float*)in)[2 * k], d.e[0] = ((const float*)in)[2 * k + 1];
     Quotients quotients;
+    MaskedQuotients left_out;
     Ordinarily any;
     const f32v q = ct_quotient_of(quotients, ct_exp_of(quotients, x), d);
+    const f32v m = ct_quotient_of(left_out, ct_exp_of(left_out, x), d);
     const f32v p = ct_quotient_of(any, ct_exp_of(any, x), d);
-    ((Result*)out)[k] = {q.e[0], p.e[0], quotients.right() ? 1 : 0};
+    ((Result*)out)[k] = {q.e[0], p.e[0], m.e[0], quotients.right() ? 1 : 0, left_out.right() ? 1 : 0};
   }
 )",
                              dialect);
@@ -176,6 +178,15 @@ TEST(EmulatedFunctions, ExponentialsThatAreOnlyDivided) {
         EXPECT_TRUE(near(out[i].plain, 2)) << shown(all[i]) << " by " << shown(d) << ": " << shown(out[i].plain);
         EXPECT_TRUE(out[i].right == 0 || near(out[i].near, stated.f32_ulp - 1.75 + stated.f32_ln * std::abs(all[i])))
             << shown(all[i]) << " by " << shown(d) << ": " << shown(out[i].near);
+        // Where a mask may be, nothing but 0 is right as well, of what is 0.
+        if (all[i] < -105.0f) {
+          EXPECT_EQ(out[i].masked_right != 0, d >= 0x1p-23f && d < 0x1p+22f) << shown(all[i]) << " by " << shown(d);
+          EXPECT_TRUE(out[i].masked_right == 0 || std::bit_cast<uint32_t>(out[i].masked) == 0)
+              << shown(all[i]) << " by " << shown(d) << ": " << shown(out[i].masked);
+        } else {
+          EXPECT_EQ(out[i].masked_right, out[i].right) << shown(all[i]) << " by " << shown(d);
+          EXPECT_TRUE(out[i].right == 0 || out[i].masked == out[i].near) << shown(all[i]) << " by " << shown(d);
+        }
       }
     }
   }

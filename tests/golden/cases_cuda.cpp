@@ -93,6 +93,17 @@ def softmax_statistics(accum):
     exponents = sum(exp(scores - largest), axis="row")
     return D, largest, exponents
 )"},
+      {"cuda_causal_statistics", "cuda:sm_90a",
+       "M=2048 N=2048 K=128 batch=128 A=bf16 B=bf16 b_columns sums_exponents "
+       "kernel=cuda_sm90_128x256x64_coop_c2x1_tma",
+       "D=bf16[batch,M,N] largest=f32[batch,M,1] exponents=f32[batch,M,1]", R"(
+def causal_statistics(accum):
+    D = cast(accum, bf16)
+    scores = where(col_index() <= row_index(), cast(D, f32) * 0.125, -inf)
+    largest = max(scores, axis="row")
+    exponents = sum(exp(scores - largest), axis="row")
+    return D, largest, exponents
+)"},
       {"cuda_softmax", "cuda:sm_90a", "M=4096 N=2048 K=512 A=bf16 B=bf16 kernel=cuda_sm90_128x256x64_coop_c2x1",
        "inverse_temperature=scalar:f32 D=bf16[M,N] normalizer=f32[M,1]", R"(
 def scaled_softmax(accum, inverse_temperature):

@@ -291,7 +291,7 @@ class Examples(unittest.TestCase):
             self.assertEqual(Library(path, "all_" + program.stem)("init"), 0, program)
 
     def test_against_the_oracle(self):
-        for name in [*EXAMPLES, "weight_only_int8", "weight_only_int4", "weight_only_fp8"]:
+        for name in [*EXAMPLES, "causal_attention", "weight_only_int8", "weight_only_int4", "weight_only_fp8"]:
             done = codetta("run", SOURCE / f"examples/programs/{name}.py", "--check", "--json", "--seed", "3")
             self.assertEqual(json.loads(done.stdout)["check"]["verdict"], "pass", done.stdout)
 

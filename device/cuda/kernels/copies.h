@@ -72,6 +72,13 @@ struct CopiedFragment : TileFragment<false, 1, P> {
     this->r = this->tile.thread / 32 * 16 + row();
     if (this->r >= this->tile.rows) this->r = this->tile.rows - 1;
   }
+  // The engine counts both in 32 bits.
+  CODETTA_MEMBER i64v row_index() const { return splat<i64v>((i64)((i32)this->tile.row + this->r)); }
+  CODETTA_MEMBER i64v col_index() const {
+    i64v v;
+    CODETTA_EACH_LANE v.e[i] = (i64)((i32)this->tile.col + this->c + i);
+    return v;
+  }
   template <class V>
   CODETTA_MEMBER V accum(int part) const {
     V v;

@@ -7,16 +7,57 @@
 // Of Maker, besides what make.h says:
 //   source                  index of the operand that is brought, of 16-bit elements
 //   Held::l0                a vector of it, of two elements, and nothing else
-//   along                   whether a vector depends on its place along K but for that
-//   at_row(params, tile)    !along: what makes vectors of a row from Held, having loaded and computed once what is the
-//                           row's, and says where quotients are not right (ct_div_by) and have to be made Ordinarily
+//   along                   whether it loads anything by the place along K but for that
+//   masked                  whether elements may be left out, so that their exponentials are 0
+//   at_row(params, tile)    what makes vectors of a row from Held and their place, having loaded and computed once what
+//                           is the row's, and says where quotients are not right (ct_div_by) and have to be made
+//                           Ordinarily
 #pragma once
 
 #include "device/cuda/kernels/sm90.h"
 #include "device/cuda/mma.h"
 #include "device/gpu/make.h"
 
+namespace codetta::gpu {
+
+// What the text of at_row sees: the engine counts rows in 32 bits.
+template <bool batch_in_rows, class P>
+struct RowOfA : MakerFragment<true, P> {
+  CODETTA_MEMBER RowOfA(const P& p, const Tile& t) : MakerFragment<true, P>(p, t) {}
+  CODETTA_MEMBER i64v row_index() const {
+    if constexpr (batch_in_rows) return MakerFragment<true, P>::row_index();
+    return splat<i64v>((i64)(i32)this->tile.row);
+  }
+};
+}  // namespace codetta::gpu
+
 namespace codetta::gpu::sm90 {
+
+// What the text for vectors of a row sees: a vector's place along K, and how many of its elements exist. `whole`: all
+// of them, and what is loaded by columns can be loaded as vectors.
+template <bool whole>
+struct PlaceInK {
+  i32 c;
+  int n;
+  CODETTA_MEMBER i64v col_index() const {
+    i64v v;
+    CODETTA_EACH_LANE v.e[i] = (i64)(c + i);
+    return v;
+  }
+  template <class V, bool written = false, class E>
+  CODETTA_MEMBER V load_row(const Ref<E>& o) const {
+    if constexpr (whole) return load_whole<V, written>(o.p + c);
+    return gather<V, written>(o.p + c, 1, n);
+  }
+  template <class V, bool written = false, class E>
+  CODETTA_MEMBER V load_row_strided(const Ref<E>& o) const {
+    return gather<V, written>(o.p + c * o.col_stride, o.col_stride, n);
+  }
+  template <class V>
+  CODETTA_MEMBER void put_full(Made<V>& o, V v) const {
+    o.v = v;
+  }
+};
 
 // What makes vectors of rows 8 * i below the first one.
 template <class Maker, class P, int rows>
@@ -26,21 +67,35 @@ struct MakersOfRows : MakersOfRows<Maker, P, rows - 1> {
   __device__ __forceinline__ MakersOfRows(const P& params, const PlaceOf& tile_of)
       : MakersOfRows<Maker, P, rows - 1>(params, tile_of),
         maker(Maker::template at_row<P>(params, tile_of(rows - 1))) {}
-  template <class Quotients>
+  template <class Place, class Quotients>
   __device__ __forceinline__ typename Maker::Vector operator()(int i, const typename Maker::Held& held,
-                                                               Quotients& quotients) const {
-    if (i == rows - 1) return maker(held, quotients);
-    return MakersOfRows<Maker, P, rows - 1>::operator()(i, held, quotients);
+                                                               const Place& place, Quotients& quotients) const {
+    if (i == rows - 1) return maker(held, place, quotients);
+    return MakersOfRows<Maker, P, rows - 1>::operator()(i, held, place, quotients);
   }
 };
 template <class Maker, class P>
 struct MakersOfRows<Maker, P, 0> {
   template <class PlaceOf>
   __device__ __forceinline__ MakersOfRows(const P&, const PlaceOf&) {}
-  template <class Quotients>
-  __device__ __forceinline__ typename Maker::Vector operator()(int, const typename Maker::Held&, Quotients&) const {
+  template <class Place, class Quotients>
+  __device__ __forceinline__ typename Maker::Vector operator()(int, const typename Maker::Held&, const Place&,
+                                                               Quotients&) const {
     return {};
   }
+};
+
+template <bool is>
+struct Known {
+  static constexpr bool value = is;
+};
+template <bool masked>
+struct QuotientsOf {
+  using Type = Quotients;
+};
+template <>
+struct QuotientsOf<true> {
+  using Type = MaskedQuotients;
 };
 
 // A's rows of one consumer: word i of lane l holds of the warp's 16 x 16 elements those of row l / 4 + 8 * (i % 2),
@@ -75,35 +130,35 @@ struct RowsOfA {
     typename Maker::Held held[4];
     ptx::load_matrices<false>(word, stage);
     memcpy(held, word, sizeof held);
-    const auto each = [&](const auto& made) {
+    const auto each = [&](auto in_vectors, auto& quotients) {
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
         const i64 at = k + w / 2 * 8 + column;
-        Vector v = made(band * 2 + w % 2, held[w], at);
+        const PlaceInK<decltype(in_vectors)::value> place{(i32)at, whole ? 2 : there(at, k_end, 2)};
+        Vector v = makers(band * 2 + w % 2, held[w], place, quotients);
         if constexpr (!whole) CODETTA_EACH_LANE v.e[i] = at + i < k_end ? v.e[i] : (element<Vector>)0;
         memcpy(&word[w], &v, 4);
       }
     };
-    if constexpr (Maker::along) {
-      each([&](int i, const typename Maker::Held& h, i64 at) {
-        return making.make(h, row(i), at, whole ? 2 : there(at, k_end, 2));
-      });
-    } else {
-      Quotients quotients;
-      each([&](int i, const typename Maker::Held& h, i64) { return makers(i, h, quotients); });
+    const auto make = [&](auto in_vectors) {
+      typename QuotientsOf<Maker::masked>::Type quotients;
+      each(in_vectors, quotients);
       if (!quotients.right()) {
         Ordinarily any;
-        each([&](int i, const typename Maker::Held& h, i64) { return makers(i, h, any); });
+        each(in_vectors, any);
       }
+    };
+    if constexpr (whole && Maker::along) {
+      if (making.aligned)
+        make(Known<true>{});
+      else
+        make(Known<false>{});
+    } else {
+      make(Known<whole>{});
     }
   }
   // Of 16 columns, the `step`th in the stage.
   __device__ __forceinline__ u32 address(u32 stage, int step) const { return stage + row_at + (swizzle ^ step * 32); }
-};
-
-template <bool is>
-struct WholeK {  // whether all K of a stage exists
-  static constexpr bool value = is;
 };
 
 // As multiply().
@@ -115,8 +170,7 @@ __device__ __forceinline__ void multiply_made(const P& params, const Unit& u, T 
   constexpr u32 b_step = Config::b_k_major ? 2 : 2048 >> 4;
   const u64 b0 = ptx::descriptor_128b(0, Config::tile_k * 128, 1024);
   const RowsOfA<Config, Epilogue, P, S::bands> rows(params, u, band0);
-  const MakersOfRows<Maker, P, Maker::along ? 0 : 2 * S::bands> makers(
-      params, [&](int i) { return rows.making.tile(rows.row(i), 0, 2); });
+  const MakersOfRows<Maker, P, 2 * S::bands> makers(params, [&](int i) { return rows.making.tile(rows.row(i), 0, 2); });
 #pragma unroll
   for (int m = 0; m < S::bands; ++m) {
 #pragma unroll
@@ -144,9 +198,9 @@ __device__ __forceinline__ void multiply_made(const P& params, const Unit& u, T 
     ptx::barrier_wait(full + 8 * ring.stage, ring.turn);
     const u32 at = base + ring.stage * S::stage_bytes;
     if (k + Config::tile_k <= params.problem.k)
-      multiply(at, k, WholeK<true>{});
+      multiply(at, k, Known<true>{});
     else
-      multiply(at, k, WholeK<false>{});
+      multiply(at, k, Known<false>{});
     ptx::wgmma_wait<0>();
     release(ring.stage);
     ring.advance();

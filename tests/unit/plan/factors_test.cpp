@@ -150,6 +150,48 @@ TEST(GpuFactors, RowsThatOthersReduceTooAreReducedWhereTheyAreStored) {
   }
 }
 
+// Masks and biases, of any form: what is stored are the scores of 16 bits, and nothing takes longer than without them
+// but for what they are themselves.
+TEST(GpuFactors, MaskedScoresAreStoredAsOthers) {
+  const std::string causal = "reshape(arange(s), (1, s)) <= reshape(arange(s), (s, 1))";
+  const auto planned = [&](const std::string& form, const std::string& arch) {
+    const Backend backend = arch[0] == 'g' ? Backend::hip : Backend::cuda;
+    const std::string text =
+        "def f(q: bf16[\"b\", \"s\", 64], k: bf16[\"b\", \"s\", 64], v: bf16[\"b\", \"s\", 64], c: f32[\"s\"]):\n"
+        "    h = cast(q @ transpose(k), bf16)\n    t = " +
+        form + "\n    y = cast(cast(softmax(t), bf16) @ v, bf16)\n    u = c * 2.0\n    return y, u\n";
+
+    const ir::Graph graph = opt::optimize(test::bind_program_text(text).value()).value().graph;
+    return plan_program(graph, {backend, CpuIsa::generic, arch}, {}, {{"b", 64}, {"s", 4096}}).value();
+  };
+  const auto microseconds = [](const Plan& plan) {
+    double sum = 0;
+    for (const PlannedKernel& kernel : plan.kernels) sum += kernel.discovery.candidates[0].microseconds;
+    return sum;
+  };
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a", "gfx942"}) {
+    const Plan without = planned("h * 0.125", arch);
+    for (const std::string& form :
+         {std::string("h + c"), std::string("h * 0.125 + c"), "where(" + causal + ", h * 0.125, -inf)",
+          std::string("where(c > 0.0, h * 0.125, -inf)")}) {
+      const Plan plan = planned(form, arch);
+      for (const package::Buffer& buffer : plan.buffers) {
+        const bool wide = buffer.dtype == DType::f32 && !(buffer.shape.back() == types::Dim::constant(1));
+        EXPECT_FALSE(buffer.role == package::Buffer::Role::Temporary && wide) << arch << ": " << form;
+      }
+      // sm_90a does the operations of the mask twice; sm_80 makes an A in smaller tiles where it reads columns for
+      // that.
+      const double most = arch == std::string("sm_90a") ? 1.18 : arch == std::string("sm_80") ? 1.21 : 1.01;
+      EXPECT_LT(microseconds(plan), microseconds(without) * most) << arch << ": " << form << "\n"
+                                                                  << notes_of(plan) << notes_of(without);
+    }
+  }
+  const Plan plan = planned("where(" + causal + ", h * 0.125, -inf)", "sm_90a");
+  EXPECT_TRUE(package::gpu(plan.kernels[0].discovery.candidates[0].config).copied);
+  EXPECT_EQ(plan.kernels[0].lowered.program.reductions.size(), 2U) << notes_of(plan);
+  EXPECT_TRUE(plan.kernels[1].lowered.program.makes_a()) << notes_of(plan);
+}
+
 // A map that reads them again takes less where results of few columns have launches of their own.
 TEST(GpuFactors, RowsAreReducedByAMapWhereThatIsLess) {
   const Plan plan = plan_of(
