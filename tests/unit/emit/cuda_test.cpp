@@ -222,14 +222,14 @@ TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
   for (const char* part :
        {"#define CODETTA_WGMMA_MADE \", 1, 1, 1\"\n", "#include \"device/cuda/kernels/make_wgmma.h\"\n",
         "  static constexpr bool makes_a = true;\n", "    static constexpr int source = 0;\n",
-        "    static constexpr bool along = false;\n", R"(
+        "    static constexpr bool along = false;\n", "    static constexpr bool masked = false;\n", R"(
     template <class P>
     static __device__ __forceinline__ auto at_row(const P& params, const Tile& tile) {
-      MakerFragment<true, P> f(params, tile);
+      RowOfA<batch_in_rows, P> f(params, tile);
       const Ref<u16> o0 = f.template ref<u16>(0);
       const Ref<f32> o1 = f.template ref<f32>(1);
       const f32v v1 = f.template load_column<f32v>(o1);
-      return [=](const Held& held, auto& quotients) {
+      return [=](const Held& held, const auto& f, auto& quotients) {
         const u16v l0 = held.l0;
         Made<Vector> o3;
         const f32v v0 = widen_bf16(l0);
