@@ -241,6 +241,26 @@ TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
 )"})
     EXPECT_NE(made_a.find(part), std::string::npos) << part << made_a;
 
+  // What lies along K is loaded for each vector, and what a mask leaves out has quotients of its own.
+  ProgramMaker k;
+  const uint32_t scores = k.load(bf16, Access::Full), bias = k.load(f32, Access::Row),
+                 sum = k.load(f32, Access::Column);
+  const uint32_t seen = k.op(Op::gt, DType::boolean, {bias, sum});
+  k.program.phases[0].insts[seen].aux = f32;  // what is compared
+  const uint32_t left = k.op(Op::where, f32, {seen, scores, bias});
+  const uint32_t masked = k.op(Op::div, f32, {k.op(Op::exp, f32, {left}), sum});
+  package::FactorProgram along{package::FactorProgram::Which::A, 0, bf16, false, k.program.phases[0].insts, masked};
+  k.program.phases[0].insts.clear();
+  k.store(k.accum(), f32);
+  k.program.factors = {along};
+  const std::string made_along = text(k.program, package::GpuFamily::Sm90);
+  const size_t vectors = made_along.find("return [=](const Held& held, const auto& f, auto& quotients) {\n");
+  ASSERT_NE(vectors, std::string::npos) << made_along;
+  EXPECT_NE(made_along.find("    static constexpr bool along = true;\n"), std::string::npos) << made_along;
+  EXPECT_NE(made_along.find("    static constexpr bool masked = true;\n"), std::string::npos) << made_along;
+  EXPECT_LT(made_along.find("load_column<f32v>(o2);"), vectors) << made_along;
+  EXPECT_NE(made_along.find("load_row<f32v>(o1);", vectors), std::string::npos) << made_along;
+
   package::EpilogueProgram products = m.program;
   products.split = {3, types::Dim::constant(1), 3};
   products.operands[0].unit_stride = false;
