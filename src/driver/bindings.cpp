@@ -11,10 +11,7 @@
 namespace codetta::driver {
 
 Result<runtime::Bindings> make_bindings(const package::Package& package, const Problem& problem) {
-  runtime::Bindings bindings;
-  bindings.tensors.resize(package.buffers.size());
-  bindings.scalars.resize(package.buffers.size());
-  bindings.packed_b.resize(package.kernels.size());
+  runtime::Bindings bindings = runtime::Bindings::of(package);
   for (size_t i = 0; i < package.buffers.size(); ++i) {
     const package::Buffer& buffer = package.buffers[i];
     if (buffer.role == package::Buffer::Role::Temporary || buffer.role == package::Buffer::Role::Constant) continue;

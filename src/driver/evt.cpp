@@ -189,16 +189,6 @@ class Sizes {
   std::map<std::string, int64_t> hints;
 };
 
-std::vector<Dim> row_major_dims(const std::vector<Dim>& shape) {
-  std::vector<Dim> strides(shape.size());
-  Dim stride = Dim::constant(1);
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride = stride * shape[i];
-  }
-  return strides;
-}
-
 // The factors that such an accumulator usually comes from: binding asks for them, the tree does not.
 DType usual_factor(DType accumulator) {
   return accumulator == DType::f64 ? DType::f64 : types::is_integer(accumulator) ? DType::i8 : DType::f16;
@@ -214,7 +204,7 @@ Result<void> add_tensor(Examples& examples, const EvtTensor& tensor, const Sizes
   Operand operand{tensor.name, false, is_output, tensor.dtype, {}, {}, {}};
   CODETTA_TRY(operand.shape, sizes.dims(tensor.shape, tensor.name));
   if (tensor.strides.empty()) {
-    operand.strides = row_major_dims(operand.shape);
+    operand.strides = emit::evt::row_major_strides(operand.shape);
   } else {
     CODETTA_TRY(operand.strides, sizes.dims(tensor.strides, tensor.name));
   }

@@ -35,10 +35,7 @@ namespace {
 Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph& graph,
                                const std::vector<NamedArgument>& arguments) {
   CODETTA_CHECK_OK(check_known(graph, arguments));
-  runtime::Bindings bindings;
-  bindings.tensors.resize(package.buffers.size());
-  bindings.scalars.resize(package.buffers.size());
-  bindings.packed_b.resize(package.kernels.size());
+  runtime::Bindings bindings = runtime::Bindings::of(package);
   for (size_t i = 0; i < package.buffers.size(); ++i) {
     const package::Buffer& buffer = package.buffers[i];
     if (buffer.role != package::Buffer::Role::Argument && buffer.role != package::Buffer::Role::Output) continue;

@@ -10,6 +10,7 @@
 #include "emit/cuda_registers.hpp"
 #include "emit/cuda_rows.hpp"
 #include "emit/emit.hpp"
+#include "emit/gpu_phases.hpp"
 #include "emit/phase_printer.hpp"
 #include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
@@ -213,15 +214,13 @@ class CudaPrinter {
     return (group_rows(phase) + step - 1) / step;
   }
   [[nodiscard]] bool every_thread_has_columns() const { return layout_.across * layout_.lanes == config_.piece_cols; }
-  [[nodiscard]] bool only_stores_results(uint32_t index) const;
-  [[nodiscard]] std::vector<std::optional<uint32_t>> combined_outputs() const;
+  // One launch of whole rows finishes reductions and stores them.
+  [[nodiscard]] bool stored_by_combining(uint32_t index) const {
+    return !rows_at_a_time() && only_stores_results(program_, index);
+  }
   void print_entries(CodeWriter& out, CudaSource& result) const;
   // A map in which threads finish whole rows (device/gpu/kernels/map.h).
   [[nodiscard]] bool rows_at_a_time() const { return map_ != nullptr && map_->panels; }
-  [[nodiscard]] bool keeps_accumulators() const {
-    return std::any_of(program_.phases.begin() + 1, program_.phases.end(),
-                       [](const package::Phase& p) { return p.reads_accumulator; });
-  }
 
   const package::EpilogueProgram& program_;
   const GpuGemmConfig& config_;
@@ -406,13 +405,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     return CodeWriter::text_of("f.template accum<", cuda_dialect().type(program_.accumulator).value, ">(", part, ")");
   };
   CODETTA_TRY(PhaseText phase, print_phase(program_, index, cuda_dialect(), options_.comments, accumulator, needs_));
-  if (index == 0 && keeps_accumulators()) {
-    for (int32_t part = 0; part < program_.split.ways; ++part) {
-      phase.full.push_back(CodeWriter::text_of("f.keep(", part, ", ", program_.split.ways, ", ",
-                                               accumulator(static_cast<uint32_t>(part)), ");"));
-    }
-    phase.has_full_work = true;
-  }
+  if (index == 0 && keeps_accumulators(program_)) keep_accumulators(program_, accumulator, phase);
   const bool strips = index == 0 && config_.from_registers && map_ == nullptr;
   const bool copies = index == 0 && copies_;
   if (copies) {
@@ -496,39 +489,6 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   return {};
 }
 
-// Whether a later phase stores results of reductions as they are and does nothing else: what combines them does that.
-bool CudaPrinter::only_stores_results(uint32_t index) const {
-  if (rows_at_a_time()) return false;  // one launch finishes reductions and stores them
-  const package::Phase& phase = program_.phases[index];
-  std::set<uint32_t> stored;
-  if (phase.reads_accumulator || phase.stores.empty()) return false;
-  for (const package::Reduction& reduction : program_.reductions) {
-    if (reduction.phase == index) return false;
-  }
-  return std::all_of(phase.stores.begin(), phase.stores.end(), [&](const package::Store& store) {
-    const package::Inst& value = phase.insts[store.value];
-    if (value.kind != package::Inst::Kind::Result || !stored.insert(value.index).second) return false;
-    const package::Reduction& reduction = program_.reductions[value.index];
-    const package::Operand& operand = program_.operands[store.operand];
-    const package::Access fitting = reduction.axis == package::ReduceAxis::Row      ? package::Access::Column
-                                    : reduction.axis == package::ReduceAxis::Column ? package::Access::Row
-                                                                                    : package::Access::Scalar;
-    return reduction.phase + 1 == index && operand.access == fitting && operand.dtype == reduction.type &&
-           value.type == reduction.type;
-  });
-}
-
-// The output that takes each reduction's results from where they are combined.
-std::vector<std::optional<uint32_t>> CudaPrinter::combined_outputs() const {
-  std::vector<std::optional<uint32_t>> outputs(program_.reductions.size());
-  for (uint32_t p = 1; p < program_.phases.size(); ++p) {
-    if (!only_stores_results(p)) continue;
-    for (const package::Store& store : program_.phases[p].stores)
-      outputs[program_.phases[p].insts[store.value].index] = store.operand;
-  }
-  return outputs;
-}
-
 void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
   // Of the many rows of which a tile each has one partial result a thread finishes one.
   const bool alone = copies_ && plan::sums_exponents(program_);
@@ -566,9 +526,10 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
   static constexpr std::array<std::string_view, 4> axes{"Row", "Column", "All", "Item"};
   // Of a tile whose matrices go by the copy engine, all are of rows and have one partial result.
   const int pieces = copies_ ? config_.tile_n / program_.split.ways / config_.piece_cols : 1;
-  const std::vector<std::optional<uint32_t>> outputs = combined_outputs();
+  const std::vector<std::optional<uint32_t>> outputs =
+      rows_at_a_time() ? std::vector<std::optional<uint32_t>>(program_.reductions.size()) : combined_outputs(program_);
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
-    if ((p > 0 || map_ != nullptr) && !only_stores_results(p)) {
+    if ((p > 0 || map_ != nullptr) && !stored_by_combining(p)) {
       out.blank();
       const auto body = entry(GpuEntry::Kind::Phase, p, CodeWriter::text_of("codetta_phase_", p), phase_threads);
       out.line("begin_dependent();");
@@ -620,7 +581,7 @@ Result<CudaSource> CudaPrinter::print() {
                   print_rows_of_map(body, program_, *map_, layout_, phase_threads, options_.comments, needs_));
     }
     for (uint32_t p = 0; p < program_.phases.size() && !rows_at_a_time(); ++p) {
-      if (p > 0 && only_stores_results(p)) continue;
+      if (p > 0 && stored_by_combining(p)) continue;
       body.blank();
       CODETTA_CHECK_OK(print_phase_function(body, p));
     }

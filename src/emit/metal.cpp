@@ -11,6 +11,7 @@
 #include "base/code_writer.hpp"
 #include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
+#include "emit/gpu_phases.hpp"
 #include "emit/metal.hpp"
 #include "emit/phase_printer.hpp"
 #include "plan/families_metal.hpp"
@@ -81,15 +82,13 @@ class MetalPrinter {
   void print_entries(CodeWriter& out, MetalSource& result) const;
   void print_combine(CodeWriter& out, uint32_t phase) const;
   void print_panels(CodeWriter& out) const;
-  [[nodiscard]] bool only_stores_results(uint32_t index) const;
-  [[nodiscard]] std::optional<uint32_t> combined_output(uint32_t reduction) const;
+  // A panel finishes reductions and stores them in one launch.
+  [[nodiscard]] bool stored_by_combining(uint32_t index) const {
+    return !(map_ != nullptr && map_->panels) && only_stores_results(program_, index);
+  }
   [[nodiscard]] bool reduces_in(uint32_t phase) const {
     return std::any_of(program_.reductions.begin(), program_.reductions.end(),
                        [&](const package::Reduction& r) { return r.phase == phase; });
-  }
-  [[nodiscard]] bool keeps_accumulators() const {
-    return std::any_of(program_.phases.begin() + 1, program_.phases.end(),
-                       [](const package::Phase& p) { return p.reads_accumulator; });
   }
   // K is cut, and phase 0 is a kernel of its own that sums the slices.
   [[nodiscard]] bool splits() const { return map_ == nullptr && config_.k_split > 1; }
@@ -161,13 +160,7 @@ Result<void> MetalPrinter::print_phase_function(CodeWriter& out, uint32_t index)
     return CodeWriter::text_of("f.template accum<", metal_dialect().type(program_.accumulator).value, ">(", part, ")");
   };
   CODETTA_TRY(PhaseText phase, print_phase(program_, index, metal_dialect(), options_.comments, accumulator, needs_));
-  if (index == 0 && keeps_accumulators()) {
-    for (int32_t part = 0; part < program_.split.ways; ++part) {
-      phase.full.push_back(CodeWriter::text_of("f.keep(", part, ", ", program_.split.ways, ", ",
-                                               accumulator(static_cast<uint32_t>(part)), ");"));
-    }
-    phase.has_full_work = true;
-  }
+  if (index == 0 && keeps_accumulators(program_)) keep_accumulators(program_, accumulator, phase);
   print_piece(out, index, phase);
   out.blank();
   std::string whole = CodeWriter::text_of("tile.cols % ", layout_.lanes, " == 0");
@@ -188,43 +181,15 @@ Result<void> MetalPrinter::print_phase_function(CodeWriter& out, uint32_t index)
   return {};
 }
 
-// Whether a later phase stores results of reductions as they are and does nothing else: what combines them does that.
-bool MetalPrinter::only_stores_results(uint32_t index) const {
-  if (map_ != nullptr && map_->panels) return false;  // a panel finishes reductions and stores them in one launch
-  const package::Phase& phase = program_.phases[index];
-  if (phase.reads_accumulator || phase.stores.empty() || reduces_in(index)) return false;
-  std::set<uint32_t> stored;
-  return std::all_of(phase.stores.begin(), phase.stores.end(), [&](const package::Store& store) {
-    const package::Inst& value = phase.insts[store.value];
-    if (value.kind != package::Inst::Kind::Result || !stored.insert(value.index).second) return false;
-    const package::Reduction& reduction = program_.reductions[value.index];
-    const package::Operand& operand = program_.operands[store.operand];
-    const package::Access fitting = reduction.axis == package::ReduceAxis::Row      ? package::Access::Column
-                                    : reduction.axis == package::ReduceAxis::Column ? package::Access::Row
-                                                                                    : package::Access::Scalar;
-    return reduction.phase + 1 == index && operand.access == fitting && operand.dtype == reduction.type &&
-           value.type == reduction.type;
-  });
-}
-
-// The output that takes a reduction's results from where they are combined.
-std::optional<uint32_t> MetalPrinter::combined_output(uint32_t reduction) const {
-  for (uint32_t p = 1; p < program_.phases.size(); ++p) {
-    if (!only_stores_results(p)) continue;
-    for (const package::Store& store : program_.phases[p].stores) {
-      if (program_.phases[p].insts[store.value].index == reduction) return store.operand;
-    }
-  }
-  return std::nullopt;
-}
-
 void MetalPrinter::print_combine(CodeWriter& out, uint32_t phase) const {
   static constexpr std::array<std::string_view, 4> axes{"Row", "Column", "All", "Item"};
+  const std::vector<std::optional<uint32_t>> outputs = combined_outputs(program_);
+  const bool panels = map_ != nullptr && map_->panels;
   uint32_t place = 0;
   for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
     const package::Reduction& r = program_.reductions[k];
     if (r.phase != phase) continue;
-    const std::optional<uint32_t> output = combined_output(k);
+    const std::optional<uint32_t> output = panels ? std::nullopt : outputs[k];
     out.line("if (group.y == ", place++, ") combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ",
              metal_states[static_cast<size_t>(r.kind)], ", ", r.mean, ", ", r.parts, ", ",
              metal_dialect().type(r.type).element, ", ", output ? std::to_string(*output) : std::string("-1"),
@@ -254,7 +219,7 @@ void MetalPrinter::print_entries(CodeWriter& out, MetalSource& result) const {
     out.line(family_.function, "<Config, Epilogue>(params, memory, place);");
   }
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
-    if ((p > 0 || map_ != nullptr || splits()) && !only_stores_results(p)) {
+    if ((p > 0 || map_ != nullptr || splits()) && !stored_by_combining(p)) {
       const auto body =
           entry(GpuEntry::Kind::Phase, p, CodeWriter::text_of("codetta_phase_", p), metal_phase_threads, scratch);
       out.line("run_phase<Config, Phase", p, ", ", p == 0 && splits(), ">(params, memory, place, ", metal_phase_threads,
@@ -293,13 +258,13 @@ Result<MetalSource> MetalPrinter::print() {
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
     for (uint32_t p = 0; p < program_.phases.size(); ++p) {
-      if (p > 0 && only_stores_results(p)) continue;
+      if (p > 0 && stored_by_combining(p)) continue;
       body.blank();
       CODETTA_CHECK_OK(print_phase_function(body, p));
     }
   }
   for (uint32_t p = map_ != nullptr || splits() ? 0 : 1; p < program_.phases.size(); ++p) {
-    if (p > 0 && only_stores_results(p)) continue;
+    if (p > 0 && stored_by_combining(p)) continue;
     body.blank();
     const auto phase = body.block_with("};", "struct Phase", p);
     body.line("template <class P, class T>");

@@ -42,18 +42,22 @@ ast::Module Parser::parse() {
   return std::move(module_);
 }
 
+void Parser::reject_indentation() {
+  token_ = lexer_.next();
+  report_.error(Code::indentation, token_.span, "unexpected indentation")
+      .reason("no block was opened by the line above")
+      .help("align the line with the one above");
+  complete_ = false;
+  while (token_.kind != TokenKind::Dedent && token_.kind != TokenKind::End) token_ = lexer_.next();
+}
+
 void Parser::top_level() {
   if (token_.kind == TokenKind::Newline || token_.kind == TokenKind::Dedent) {
     token_ = lexer_.next();
     return;
   }
   if (token_.kind == TokenKind::Indent) {
-    token_ = lexer_.next();
-    report_.error(Code::indentation, token_.span, "unexpected indentation")
-        .reason("no block was opened by the line above")
-        .help("align the line with the one above");
-    complete_ = false;
-    while (token_.kind != TokenKind::Dedent && token_.kind != TokenKind::End) token_ = lexer_.next();
+    reject_indentation();
     return;
   }
   if (at_word("def")) {
@@ -176,12 +180,7 @@ void Parser::body() {
     if (token_.kind == TokenKind::Newline) {
       token_ = lexer_.next();
     } else if (token_.kind == TokenKind::Indent) {
-      token_ = lexer_.next();
-      report_.error(Code::indentation, token_.span, "unexpected indentation")
-          .reason("no block was opened by the line above")
-          .help("align the line with the one above");
-      complete_ = false;
-      while (token_.kind != TokenKind::Dedent && token_.kind != TokenKind::End) token_ = lexer_.next();
+      reject_indentation();
       if (token_.kind == TokenKind::Dedent) token_ = lexer_.next();
     } else if (!rejected_statement(true)) {
       statement_line();

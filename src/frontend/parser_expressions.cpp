@@ -87,13 +87,7 @@ ExprId Parser::expression_list() {
     if (token_.kind == TokenKind::Newline || token_.kind == TokenKind::End || at("=") || at(";")) break;
     elements.push_back(expression());
   }
-  Expr tuple;
-  tuple.kind = ExprKind::Tuple;
-  tuple.span = span_from(begin);
-  tuple.first = static_cast<uint32_t>(module_.elements.size());
-  tuple.count = static_cast<uint32_t>(elements.size());
-  module_.elements.insert(module_.elements.end(), elements.begin(), elements.end());
-  return add(tuple);
+  return add_tuple(begin, elements, false);
 }
 
 ExprId Parser::expression() {

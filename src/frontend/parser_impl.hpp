@@ -38,6 +38,8 @@ class Parser {
   void stop();
   void skip_line();
   void skip_block();
+  // An indented line behind one that opens no block: told, and all that is indented is passed.
+  void reject_indentation();
   // With the opening bracket as the current token: passes the closing one.
   void skip_brackets();
   // In brackets: passes everything up to the bracket that closes the innermost one.
@@ -45,6 +47,7 @@ class Parser {
 
   // expressions
   ExprId add(ast::Expr expr);
+  ExprId add_tuple(uint32_t begin, const std::vector<ExprId>& elements, bool list);  // ends before the token at hand
   ExprId invalid(uint32_t begin);
   void too_deep(diag::Span span);
   bool enter(diag::Span span);

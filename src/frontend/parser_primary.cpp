@@ -334,6 +334,10 @@ ExprId Parser::bracketed(bool list) {
   if (panic_) return invalid(begin);
   advance();
   if (!tuple && elements.size() == 1) return elements[0];
+  return add_tuple(begin, elements, list);
+}
+
+ExprId Parser::add_tuple(uint32_t begin, const std::vector<ExprId>& elements, bool list) {
   Expr expr;
   expr.kind = ExprKind::Tuple;
   expr.integer = list ? 1 : 0;

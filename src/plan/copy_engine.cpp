@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "plan/refusals.hpp"
+
 namespace codetta::plan {
 namespace {
 
@@ -107,10 +109,7 @@ std::optional<uint32_t> brought_for_a(const package::EpilogueProgram& epilogue) 
 std::optional<Rejection> refuse_copied(const GpuProblem& p, GpuFamily family) {
   const GemmShape& s = p.shape;
   const auto no = [&](diag::Code code, std::string text) { return cuda_rejection(family, code, std::move(text)); };
-  if (s.k == 0 || p.empty()) {
-    return no(diag::Code::family_size,
-              fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
-  }
+  if (auto nothing = nothing_to_multiply(p, no)) return nothing;
   for (const int64_t size : {s.m, s.n, s.k, s.batch}) {
     if (size > max_extent)
       return no(diag::Code::family_size, fmt::format("a size of {} is beyond the copy engine's 2^31", size))

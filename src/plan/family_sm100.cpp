@@ -9,6 +9,7 @@
 #include "device/cuda/tcgen05_bits.h"
 #include "plan/copy_engine.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/refusals.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -130,11 +131,7 @@ std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto factors = factors_of(p);
   const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
-  GpuGemmConfig base;
-  base.family = GpuFamily::Sm100;
-  base.a_dtype = s.a;
-  base.b_dtype = s.b;
-  base.accumulator = s.accumulator;
+  GpuGemmConfig base = config_of(s, GpuFamily::Sm100);
   base.math = s.a == DType::f32 ? s.math : MathMode::Strict;
   // f32 along M and N would need another swizzle than one of whole 16 bytes.
   const Reading a = reading_of(factors[0], element, element == 4), b = reading_of(factors[1], element, element == 4);

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "plan/families_cuda.hpp"
+#include "plan/refusals.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -108,13 +109,7 @@ bool makes_fit(const GpuProblem& p, const GpuGemmConfig& c, int64_t held) {
 // Fills pieces, stages and shared memory.
 bool place(const GpuProblem& p, GpuGemmConfig& c) {
   const int64_t element = types::byte_size(c.a_dtype);
-  const auto width = static_cast<int32_t>(c.tile_n / p.ways());
-  for (const int32_t piece : {64, 48, 32, 16}) {
-    if (width % piece != 0) continue;
-    c.piece_cols = piece;
-    break;
-  }
-  c.piece_rows = c.tile_m;
+  take_whole_pieces(p, c);
   const int64_t stage = (c.tile_m + c.tile_n) * c.tile_k * element;
   // Two blocks of few warps share a multiprocessor.
   const int64_t room =
@@ -229,19 +224,10 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
     return no(diag::Code::isa_lacks,
               fmt::format("{} has no 8-bit floating-point products; sm_89 and later have", p.gpu.arch));
   }
-  if (s.k == 0 || p.empty()) {
-    return no(diag::Code::family_size,
-              fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
-  }
+  if (auto nothing = nothing_to_multiply(p, no)) return nothing;
   if ((s.a_made || s.b_made) && s.a == DType::f64)
     return no(diag::Code::factor_made, "runs of 16 bytes of f64 are less than a vector of what computes them");
-  for (const auto& [name, other_name, other, k_stride, other_stride] :
-       {std::tuple{"A", "rows", s.m, s.a_k_stride, s.a_row_stride},
-        std::tuple{"B", "columns", s.n, s.b_k_stride, s.b_col_stride}}) {
-    if ((k_stride == 1 || s.k == 1) || (other_stride == 1 || other == 1)) continue;
-    return no(diag::Code::family_layout, fmt::format("{} has strides {} along K and {} along {}; one of them must be 1",
-                                                     name, k_stride, other_stride, other_name));
-  }
+  if (auto apart = adjacent_nowhere(s, no)) return apart;
   if (sm80_configurations(p).empty()) {
     const auto fits = [](const GpuProblem& other) { return !sm80_configurations(other).empty(); };
     if (auto why = beyond_a_grid(p, fits)) return no(diag::Code::family_size, *std::move(why));
@@ -254,14 +240,7 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
 std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const int64_t element = types::byte_size(s.a), cols = p.root_cols();
-  GpuGemmConfig base;
-  base.family = GpuFamily::Sm80;
-  base.a_dtype = s.a;
-  base.b_dtype = s.b;
-  base.accumulator = s.accumulator;
-  base.math = s.math;
-  base.a_k_major = s.a_k_stride == 1 || (s.k == 1 && !s.a_made);
-  base.b_k_major = s.b_k_stride == 1 || (s.k == 1 && !s.b_made);
+  GpuGemmConfig base = config_of(s, GpuFamily::Sm80);
   base.alignment = copy_alignment(p, base.a_k_major, base.b_k_major);
   const auto operations = std::count_if(p.epilogue.phases[0].insts.begin(), p.epilogue.phases[0].insts.end(),
                                         [](const package::Inst& i) { return i.kind == package::Inst::Kind::Op; });

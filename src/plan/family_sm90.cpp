@@ -9,6 +9,7 @@
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
 #include "plan/parameters.hpp"
+#include "plan/refusals.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -224,11 +225,7 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto factors = factors_of(p);
   const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
-  GpuGemmConfig base;
-  base.family = GpuFamily::Sm90;
-  base.a_dtype = s.a;
-  base.b_dtype = s.b;
-  base.accumulator = s.accumulator;
+  GpuGemmConfig base = config_of(s, GpuFamily::Sm90);
   base.math = s.a == DType::f32 || is_float8(s.a) ? s.math : MathMode::Strict;
   // Only 16-bit factors are read along M and N.
   const Reading a = reading_of(factors[0], element, element != 2), b = reading_of(factors[1], element, element != 2);

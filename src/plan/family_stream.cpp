@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "plan/families_cuda.hpp"
+#include "plan/refusals.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -54,9 +55,7 @@ std::optional<Rejection> layout_defect(const char* name, int64_t size_k, int64_t
                                        int64_t element) {
   const auto no = [](std::string text) { return stream_rejection(diag::Code::family_layout, std::move(text)); };
   const bool k_fast = k_stride == 1 || size_k == 1;
-  if (!k_fast && stride != 1 && size != 1)
-    return no(
-        fmt::format("{} has strides {} along K and {} along {}; one of them must be 1", name, k_stride, stride, other));
+  if (auto apart = adjacent_nowhere(name, other, size_k, k_stride, size, stride, stream_rejection)) return apart;
   const int64_t slow = (k_fast ? stride : k_stride) * element;
   if ((k_fast ? size : size_k) > 1 && slow % load_bytes != 0)
     return no(fmt::format("the stride of {} along {} is {} bytes, no multiple of {}", name, k_fast ? other : "K", slow,
@@ -110,10 +109,7 @@ std::optional<Rejection> refuse_stream(const GpuProblem& p) {
     return no(diag::Code::isa_lacks,
               fmt::format("{} has no 8-bit floating-point products; sm_89 and later have", p.gpu.arch));
   }
-  if (s.k == 0 || p.empty()) {
-    return no(diag::Code::family_size,
-              fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
-  }
+  if (auto nothing = nothing_to_multiply(p, no)) return nothing;
   const int64_t element = types::byte_size(s.a);
   std::optional<Rejection> defect;
   if (!s.a_made)
@@ -138,14 +134,7 @@ std::optional<Rejection> refuse_stream(const GpuProblem& p) {
 std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const int64_t element = types::byte_size(s.a);
-  GpuGemmConfig base;
-  base.family = GpuFamily::Stream;
-  base.a_dtype = s.a;
-  base.b_dtype = s.b;
-  base.accumulator = s.accumulator;
-  base.math = s.math;
-  base.a_k_major = s.a_k_stride == 1 || (s.k == 1 && !s.a_made);
-  base.b_k_major = s.b_k_stride == 1 || (s.k == 1 && !s.b_made);
+  GpuGemmConfig base = config_of(s, GpuFamily::Stream);
   base.alignment = load_bytes;
   const bool fmas = multiplies_by_fma(s);
   // More rows of strict f32 would fill the registers; across K, two tiles of 16 rows are faster than one of 32.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/refusals.hpp"
 #include "plan/vendor.hpp"
 #include "types/dtype.hpp"
 
@@ -104,9 +105,7 @@ void discover_vendor(const GpuProblem& problem, Discovery& discovery) {
   };
   if (!menu.absent.empty()) return refuse(diag::Code::vendor_absent, menu.absent);
   const GemmShape& s = problem.shape;
-  if (s.k == 0 || problem.empty())
-    return refuse(diag::Code::family_size,
-                  fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
+  if (auto nothing = nothing_to_multiply(problem, no)) return discovery.rejections.push_back(*std::move(nothing));
   const VendorMatch match = match_vendor(problem.epilogue, s, menu.traits);
   if (!match.obstacle.empty()) return refuse(diag::Code::vendor_menu, match.obstacle);
   if (!multiplies(s.a, s.b, match.d, s.accumulator))

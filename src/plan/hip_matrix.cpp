@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
 
 #include "plan/families_hip.hpp"
+#include "plan/refusals.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -46,13 +46,7 @@ bool chunks_fit(const GpuProblem& p, const GpuGemmConfig& c) {
 
 // Fills pieces and LDS; false where they are more than a block has.
 bool place_in_lds(const GpuProblem& p, GpuGemmConfig& c) {
-  const auto width = static_cast<int32_t>(c.tile_n / p.ways());
-  for (const int32_t piece : {64, 48, 32, 16}) {
-    if (width % piece != 0) continue;
-    c.piece_cols = piece;
-    break;
-  }
-  c.piece_rows = c.tile_m;
+  take_whole_pieces(p, c);
   while (hip_shared_bytes(p.epilogue, c) > lds_limit && c.piece_rows % 32 == 0) c.piece_rows /= 2;
   c.shared_bytes = static_cast<int32_t>(hip_shared_bytes(p.epilogue, c));
   return c.shared_bytes <= lds_limit;
@@ -69,13 +63,8 @@ std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, con
   const GemmShape& s = p.shape;
   const HipArchitecture& arch = *find_hip(p.gpu.arch);
   const int64_t element = types::byte_size(s.a), cols = p.root_cols();
-  GpuGemmConfig base;
+  GpuGemmConfig base = config_of(s, family.family);
   base.lanes = hip_lanes(p.epilogue);
-  base.family = family.family;
-  base.a_dtype = s.a;
-  base.b_dtype = s.b;
-  base.accumulator = s.accumulator;
-  base.math = s.math;
   base.stages = 2;
   base.a_k_major = s.a_k_stride == 1 || s.k == 1;
   base.b_k_major = s.b_k_stride == 1 || s.k == 1;
@@ -160,17 +149,8 @@ std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const 
   };
   const HipArchitecture& arch = *find_hip(p.gpu.arch);
   if (auto why = family.no_instruction(s, arch)) return no(diag::Code::family_dtypes, *std::move(why));
-  if (s.k == 0 || p.empty()) {
-    return no(diag::Code::family_size,
-              fmt::format("{} x {} x {} in {} batch items has nothing to multiply", s.m, s.n, s.k, s.batch));
-  }
-  for (const auto& [name, other_name, other, k_stride, other_stride] :
-       {std::tuple{"A", "rows", s.m, s.a_k_stride, s.a_row_stride},
-        std::tuple{"B", "columns", s.n, s.b_k_stride, s.b_col_stride}}) {
-    if ((k_stride == 1 || s.k == 1) || (other_stride == 1 || other == 1)) continue;
-    return no(diag::Code::family_layout, fmt::format("{} has strides {} along K and {} along {}; one of them must be 1",
-                                                     name, k_stride, other_stride, other_name));
-  }
+  if (auto nothing = nothing_to_multiply(p, no)) return nothing;
+  if (auto apart = adjacent_nowhere(s, no)) return apart;
   int64_t least = 0;
   if (!all_configurations(family, p, least).empty()) return std::nullopt;
   const auto fits = [&](const GpuProblem& other) { return !hip_matrix_configurations(family, other).empty(); };

@@ -40,6 +40,14 @@ struct Bindings {
   std::vector<TensorView> tensors;                            // by buffer index; unused for scalars and temporaries
   std::vector<codetta::cpu::ScalarValue> scalars;             // by buffer index
   std::vector<std::shared_ptr<const cpu::PackedB>> packed_b;  // by kernel; null = B as it lies
+  // With a place for everything, where nothing is bound.
+  static Bindings of(const package::Package& package) {
+    Bindings none;
+    none.tensors.resize(package.buffers.size());
+    none.scalars.resize(package.buffers.size());
+    none.packed_b.resize(package.kernels.size());
+    return none;
+  }
 };
 
 // A function of the caller's by the name that CallExtern has. `context` is handed to it and must outlive the execution.

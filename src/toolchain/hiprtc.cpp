@@ -18,6 +18,7 @@
 #include "diag/diagnostic.hpp"
 #include "toolchain/failure.hpp"
 #include "toolchain/messages.hpp"
+#include "toolchain/rtc.hpp"
 #include "toolchain/undefined.hpp"
 
 namespace codetta::toolchain {
@@ -52,11 +53,7 @@ struct Hiprtc::Functions {
 
   // The first symbol that is missing, or nullptr.
   const char* look_up(void* handle) {
-    const char* missing = nullptr;
-    const auto take = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(handle, name));
-      if (function == nullptr && missing == nullptr) missing = name;
-    };
+    TakenFunctions take(handle);
     take(version, "hiprtcVersion");
     take(error_string, "hiprtcGetErrorString");
     take(create, "hiprtcCreateProgram");
@@ -66,15 +63,7 @@ struct Hiprtc::Functions {
     take(code, "hiprtcGetCode");
     take(log_size, "hiprtcGetProgramLogSize");
     take(log, "hiprtcGetProgramLog");
-    return missing;
-  }
-
-  static std::string text(Program program, int (*size)(Program, size_t*), int (*get)(Program, char*)) {
-    size_t bytes = 0;
-    if (size(program, &bytes) != hiprtc_success || bytes == 0) return {};
-    std::string result(bytes, '\0');
-    if (get(program, result.data()) != hiprtc_success) return {};
-    return result;
+    return take.missing();
   }
 };
 
@@ -132,15 +121,8 @@ std::string Hiprtc::identity() const {
 Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir) const {
   const Functions& call = *functions_;
   const auto start = std::chrono::steady_clock::now();
-  // It wants C strings; views into embedded files need not end in one.
-  std::vector<std::string> names, texts;
-  for (const CudaHeader& header : included_headers(job.source, job.headers)) {
-    names.emplace_back(header.path);
-    texts.emplace_back(header.text);
-  }
-  std::vector<const char*> name_pointers, text_pointers, flags;
-  for (const std::string& name : names) name_pointers.push_back(name.c_str());
-  for (const std::string& text : texts) text_pointers.push_back(text.c_str());
+  const HeaderTexts headers(included_headers(job.source, job.headers));
+  std::vector<const char*> flags;
   for (const std::string& flag : job.flags) flags.push_back(flag.c_str());
   // What it includes of its own accord defines __device__ and its kin as macros, too.
   flags.insert(flags.end(), {"-Wno-macro-redefined", "-Wno-pass-failed"});
@@ -171,8 +153,8 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
     return error.help(help);
   };
   Functions::Program program = nullptr;
-  int status = call.create(&program, job.source.c_str(), hiprtc_source_name, static_cast<int>(names.size()),
-                           text_pointers.data(), name_pointers.data());
+  int status =
+      call.create(&program, job.source.c_str(), hiprtc_source_name, headers.count(), headers.texts(), headers.names());
   if (status != hiprtc_success)
     return failed(diag::Code::compiler_failed, "the compiler failed on " + label, call.error_string(status), "",
                   report_it);
@@ -183,7 +165,7 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
   } const owner{call, program};
   status = call.compile(program, static_cast<int>(flags.size()), flags.data());
   HipOutput output;
-  output.log = Functions::text(program, call.log_size, call.log);
+  output.log = bytes_of(program, call.log_size, call.log);
   while (!output.log.empty() && (output.log.back() == '\0' || output.log.back() == '\n')) output.log.pop_back();
   output.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (status == hiprtc_compilation_failed || status == hiprtc_invalid_option) {
@@ -201,7 +183,7 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
     return failed(diag::Code::compiler_failed, "the compiler failed on " + label, call.error_string(status), output.log,
                   report_it);
   }
-  output.object = Functions::text(program, call.code_size, call.code);
+  output.object = bytes_of(program, call.code_size, call.code);
   CODETTA_TRY(output.remarks, read_code_object(output.object, job.label));
   return output;
 }

@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/nvrtc_failure.hpp"
+#include "toolchain/rtc.hpp"
 #include "toolchain/run_jobs.hpp"
 
 namespace codetta::toolchain {
@@ -68,11 +69,7 @@ struct Nvrtc::Functions {
 
   // The first symbol that is missing, or nullptr.
   const char* look_up(void* handle) {
-    const char* missing = nullptr;
-    const auto take = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(handle, name));
-      if (function == nullptr && missing == nullptr) missing = name;
-    };
+    TakenFunctions take(handle);
     take(version, "nvrtcVersion");
     take(arch_count, "nvrtcGetNumSupportedArchs");
     take(archs, "nvrtcGetSupportedArchs");
@@ -86,19 +83,9 @@ struct Nvrtc::Functions {
     take(ptx, "nvrtcGetPTX");
     take(log_size, "nvrtcGetProgramLogSize");
     take(log, "nvrtcGetProgramLog");
-    const char* needed = missing;
+    const char* needed = take.missing();
     take(flow, "nvrtcSetFlowCallback");
     return needed;
-  }
-
-  using Size = int (*)(Program, size_t*);
-  using Get = int (*)(Program, char*);
-  static std::string text(Program program, Size size, Get get) {
-    size_t bytes = 0;
-    if (size(program, &bytes) != success || bytes == 0) return {};
-    std::string result(bytes, '\0');
-    if (get(program, result.data()) != success) return {};
-    return result;
   }
 };
 
@@ -158,21 +145,14 @@ Result<CudaOutput> Nvrtc::compile(const CudaJob& job, const CudaCompileOptions& 
   const FailedNvrtc failed{*this, job, options};
   CODETTA_CHECK_OK(check_architecture(failed));
   const auto start = Clock::now();
-  // NVRTC wants C strings; views into embedded files need not end in one.
-  std::vector<std::string> names, texts;
-  for (const CudaHeader& header : included_headers(job.source, job.headers)) {
-    names.emplace_back(header.path);
-    texts.emplace_back(header.text);
-  }
-  std::vector<const char*> name_pointers, text_pointers, flags;
-  for (const std::string& name : names) name_pointers.push_back(name.c_str());
-  for (const std::string& text : texts) text_pointers.push_back(text.c_str());
+  const HeaderTexts headers(included_headers(job.source, job.headers));
+  std::vector<const char*> flags;
   for (const std::string& flag : job.flags) flags.push_back(flag.c_str());
   flags.push_back("--ptxas-options=-v");  // changes the log only
 
   Program program = nullptr;
-  int status = call.create(&program, job.source.c_str(), std::string(nvrtc_source_name).c_str(),
-                           static_cast<int>(names.size()), text_pointers.data(), name_pointers.data());
+  int status = call.create(&program, job.source.c_str(), std::string(nvrtc_source_name).c_str(), headers.count(),
+                           headers.texts(), headers.names());
   if (status != success) return nvrtc_failed(failed, call.error_string(status), "");
   struct Owner {
     const Functions& call;
@@ -185,16 +165,16 @@ Result<CudaOutput> Nvrtc::compile(const CudaJob& job, const CudaCompileOptions& 
   status = call.compile(program, static_cast<int>(flags.size()), flags.data());
 
   CudaOutput output;
-  output.log = Functions::text(program, call.log_size, call.log);
+  output.log = bytes_of(program, call.log_size, call.log);
   while (!output.log.empty() && (output.log.back() == '\0' || output.log.back() == '\n')) output.log.pop_back();
   output.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (status == was_cancelled || (status != success && deadline.passed)) return nvrtc_timed_out(failed, output.seconds);
   if (status == compilation_failed || status == invalid_option) return nvrtc_rejected(failed, output.log);
   if (status == builtin_failure) return nvrtc_unusable(path_ + " finds its builtins not: " + output.log);
   if (status != success) return nvrtc_failed(failed, call.error_string(status), output.log);
-  output.cubin = Functions::text(program, call.cubin_size, call.cubin);
+  output.cubin = bytes_of(program, call.cubin_size, call.cubin);
   if (job.want_ptx) {
-    output.ptx = Functions::text(program, call.ptx_size, call.ptx);
+    output.ptx = bytes_of(program, call.ptx_size, call.ptx);
     while (!output.ptx.empty() && output.ptx.back() == '\0') output.ptx.pop_back();
   }
   if (output.cubin.empty()) return nvrtc_failed(failed, "it made no binary", output.log);

@@ -134,4 +134,7 @@ struct KernelText {
 std::span<const std::string_view> includes_of(Arch arch);
 Result<KernelText> emit_kernel(const KernelProblem& problem);
 
+// Of a tensor without gaps, in elements.
+std::vector<Dim> row_major_strides(const std::vector<Dim>& shape);
+
 }  // namespace codetta::emit::evt

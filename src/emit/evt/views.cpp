@@ -16,13 +16,7 @@ std::optional<std::vector<Dim>> dense_strides(const View& view, const std::vecto
     if (!is(view.shape[i], 1) && !(view.strides[i] == expected)) return std::nullopt;
     expected = expected * view.shape[i];
   }
-  std::vector<Dim> strides(shape.size());
-  Dim stride = Dim::constant(1);
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride = stride * shape[i];
-  }
-  return strides;
+  return row_major_strides(shape);
 }
 
 // Dims of size 1 come and go.
@@ -48,6 +42,16 @@ std::optional<std::vector<Dim>> regrouped(const View& view, const std::vector<Di
 int64_t power_of_two_in(int64_t value) { return value == 0 ? int64_t{1} << 30 : value & -value; }
 
 }  // namespace
+
+std::vector<Dim> row_major_strides(const std::vector<Dim>& shape) {
+  std::vector<Dim> strides(shape.size());
+  Dim stride = Dim::constant(1);
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride = stride * shape[i];
+  }
+  return strides;
+}
 
 bool is_row_major(const std::array<Dim, 3>& strides) { return is(strides[1], 1); }
 
