@@ -46,7 +46,7 @@ inline Status set_sizes(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one
   one.plan = plan::Plan();
   plan::Trouble trouble;
   if (plan::plan_sizes(kernel.table, batch.value, m.value, n.value, k.value, chunk.value, one.plan, trouble)) return ok;
-  return fail(trouble);
+  return fail_measured(trouble);
 }
 
 inline Status set_factor(const GpuFrame& frame, GpuLaunch& one, bool is_a, const View& view, const char* name,

@@ -73,8 +73,9 @@ struct Trouble {
   char headline[256] = "";
   char reason[448] = "";
   const char* help = "";
-  bool unaligned = false;  // tensors are aligned less, or lie less densely, than the kernel relies on, which another
-                           // kernel need not do
+  // Tensors are aligned less, or lie less densely, than the kernel relies on, or a size is 0 that it needs for what it
+  // stores beside: which another kernel need not do.
+  bool unaligned = false;
 };
 inline constexpr i32 trouble_misfit = 610, trouble_overflow = 603, trouble_index = 618, trouble_map = 649,
                      trouble_limits = 650;
@@ -216,7 +217,8 @@ inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64
         batch == 0    ? "batch item"
         : p.rows == 0 ? "row"
                       : "column");
-    trouble.help = "run a CPU kernel, or leave the call out where a size is 0";
+    unaligned(trouble);
+    trouble.help = "let other kernels be compiled, run a CPU kernel, or leave the call out where a size is 0";
     return false;
   }
   p.tiles_m = ceil_div(p.rows, kernel.tile_m);

@@ -39,6 +39,7 @@
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
 #include "package/cpu_call.hpp"
+#include "package/gpu_call.hpp"
 
 namespace codetta {
 namespace driver {
@@ -296,23 +297,31 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       CODETTA_TRY(const size_t at, add(plan, std::move(first)));
       table.chosen.push_back(at);
       if (!gpu || last.contains(at) || table.takes_over(at)) continue;  // of sizes with the same kernels
-      // What takes over where sizes are none that rows of 16 bytes follow from, and where tensors lie anywhere: known
-      // only now, for candidates that spill were passed over.
+      // What takes over where sizes are none that rows of 16 bytes follow from, where tensors lie anywhere, and where
+      // sizes are 0: known only now, for candidates that spill were passed over.
       CODETTA_TRY(plan::Plan any, planned_for(hints, plan::Alignment::Any));
       CODETTA_TRY(package::PackageRef anywhere, packed(any));
-      if (*anywhere == *planned.host.programs[table.first + at].package) {
-        last.insert(at);
-        continue;
+      const bool misses = package::misses_stores(*anywhere);
+      std::vector<size_t> chain{at};
+      if (!(*anywhere == *planned.host.programs[table.first + at].package)) {
+        CODETTA_TRY(plan::Plan proven, planned_for(hints, plan::Alignment::Proven));
+        CODETTA_TRY(package::PackageRef behind, packed(proven));
+        CODETTA_TRY(chain.emplace_back(), add(proven, std::move(behind)));
+        CODETTA_TRY(chain.emplace_back(), add(any, std::move(anywhere)));
       }
-      CODETTA_TRY(plan::Plan proven, planned_for(hints, plan::Alignment::Proven));
-      CODETTA_TRY(package::PackageRef behind, packed(proven));
-      CODETTA_TRY(const size_t between, add(proven, std::move(behind)));
-      CODETTA_TRY(const size_t other, add(any, std::move(anywhere)));
-      last.insert(other);
-      table.less_aligned.resize(table.count);
-      const bool is_between = between != at && between != other;
-      table.less_aligned[at] = is_between ? between : other;
-      if (is_between && !last.contains(between) && !table.less_aligned[between]) table.less_aligned[between] = other;
+      if (misses) {
+        CODETTA_TRY(plan::Plan empty, planned_for(hints, plan::Alignment::Empty));
+        CODETTA_TRY(package::PackageRef whole_when_empty, packed(empty));
+        const size_t known = table.count;
+        CODETTA_TRY(chain.emplace_back(), add(empty, std::move(whole_when_empty)));
+        if (table.count > known) table.when_empty.push_back(chain.back());
+      }
+      last.insert(chain.back());
+      chain.erase(std::unique(chain.begin(), chain.end()), chain.end());
+      if (chain.size() > 1) table.less_aligned.resize(table.count);
+      for (size_t i = 0; i + 1 < chain.size(); ++i) {
+        if (!last.contains(chain[i]) && !table.less_aligned[chain[i]]) table.less_aligned[chain[i]] = chain[i + 1];
+      }
     }
     if (table.count > 1) planned.host.by_size.push_back(std::move(table));
   }

@@ -6,11 +6,13 @@
 
 #include "base/default_floats.hpp"
 #include "base/digest.hpp"
+#include "driver/build_id.hpp"
 #include "driver/fusion.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/package_entry.hpp"
 #include "driver/tuning_record.hpp"
 #include "driver/verification.hpp"
+#include "emit/package.hpp"
 #include "plan/families_metal.hpp"
 #include "types/machine.hpp"
 
@@ -80,6 +82,18 @@ Result<const Planned*> FoundState::planned() const {
   if (!planned_) planned_ = make_plan(*this);
   if (!*planned_) return planned_->error();
   return &**planned_;
+}
+
+Result<package::PackageRef> FoundState::when_empty() const {
+  CODETTA_TRY(const Planned* whole, planned());
+  const std::lock_guard lock(mutex_);
+  if (when_empty_) return when_empty_;
+  CODETTA_TRY(const plan::Plan plan,
+              plan::plan_program(whole->graph, target, context->machine(target), {}, {}, plan::Alignment::Empty));
+  CODETTA_TRY(package::Package made,
+              emit::emit_package(plan, {.strict = problem.strict, .name = "when_empty", .build_id = build_id()}));
+  when_empty_ = std::make_shared<const package::Package>(std::move(made));
+  return when_empty_;
 }
 
 }  // namespace driver

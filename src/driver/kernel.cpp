@@ -98,10 +98,22 @@ Result<Execution> prepare_on_gpu(const std::shared_ptr<const KernelState>& state
                                  bool capturing) {
   if (arguments.packed_B != nullptr) return nothing_to_pack(state->metadata.name);
   CODETTA_TRY(Prepared prepared, bind_kernel(*state, arguments));
+  const FoundState& found = *state->found;
   double seconds = 0;
-  auto execution = prepare_gpu(*state->found->context, prepared.package, state->found->target,
-                               std::move(prepared.bindings), seconds, {.capturing = capturing});
-  if (!execution) return placed(execution.error(), *state->found->problem.function);
+  bool unfit = false;
+  auto execution = prepare_gpu(*found.context, prepared.package, found.target, std::move(prepared.bindings), seconds,
+                               {.capturing = capturing, .unaligned = &unfit});
+  // Where a size is 0 the kernel may have no element to compute an output with that has some: others compute it.
+  if (!execution && unfit && (arguments.A.empty() || arguments.B.empty())) {
+    CODETTA_TRY(const package::PackageRef others, found.when_empty());
+    CODETTA_TRY(const Problem problem, gather_problem(arguments));
+    CODETTA_TRY(runtime::Bindings bindings, make_bindings(*others, problem));
+    auto made =
+        prepare_gpu(*found.context, others, found.target, std::move(bindings), seconds, {.capturing = capturing});
+    const bool switched_off = !made && made.error().code() == static_cast<uint16_t>(diag::Code::jit_disabled);
+    if (!switched_off) execution = std::move(made), prepared.package = others;
+  }
+  if (!execution) return placed(execution.error(), *found.problem.function);
   return ExecutionState::make(*std::move(execution), state, std::move(prepared.package), seconds);
 }
 

@@ -32,10 +32,14 @@ struct FoundState {
 
   // Planned at first need, then kept. Errors: E0301 to E0309.
   Result<const Planned*> planned() const;
+  // For a GPU: the same as several kernels, which make all outputs where a size is 0. At first need, then kept. Errors:
+  // those of planned() and of plan_program.
+  Result<package::PackageRef> when_empty() const;
 
  private:
   mutable std::mutex mutex_;
   mutable std::optional<Result<Planned>> planned_;
+  mutable package::PackageRef when_empty_;
 };
 
 // All that find_kernels reports, in the order of the cost model, before filters and measurements.

@@ -26,6 +26,7 @@
 #include "frontend/lower.hpp"
 #include "frontend/parser.hpp"
 #include "opt/passes.hpp"
+#include "package/gpu_call.hpp"
 
 namespace codetta {
 namespace driver {
@@ -411,24 +412,30 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   return Error(std::move(found));
 }
 
+// What relies on less; `empty`: some tensor has no elements, which the last of them is made for.
+std::optional<plan::Alignment> less_than(plan::Alignment alignment, bool on_gpu, bool empty) {
+  using plan::Alignment;
+  if (alignment == Alignment::Empty) return std::nullopt;
+  if (alignment == Alignment::Any || (on_gpu && empty)) return on_gpu ? std::optional(Alignment::Empty) : std::nullopt;
+  return alignment == Alignment::Hinted && on_gpu ? Alignment::Proven : Alignment::Any;
+}
+
 // The same program with kernels that rely on less; null where there are none, or none that may be compiled now. Made
 // once.
 Result<std::shared_ptr<const driver::CompiledProgramState>> less_aligned(const driver::CompiledProgramState& state,
-                                                                         bool may_compile) {
+                                                                         bool empty, bool may_compile) {
   const std::shared_ptr<const driver::CompiledProgramState> none;
-  if (state.alignment == plan::Alignment::Any) return none;
+  const auto alignment = less_than(state.alignment, driver::runs_on_gpu(state.target), empty);
+  if (!alignment) return none;
   const std::lock_guard lock(state.less_mutex);
-  if (state.less_aligned == nullptr && may_compile && !state.none_less_aligned) {
-    const bool proven = state.alignment == plan::Alignment::Hinted && driver::runs_on_gpu(state.target);
-    const auto alignment = proven ? plan::Alignment::Proven : plan::Alignment::Any;
-    auto made = planned_for(state.program, state.context, state.target, state.hints, alignment, state.tuning);
-    const Result<void> loaded = made ? load(*made, nullptr) : Result<void>(made.error());
-    state.none_less_aligned = !loaded && loaded.error().code() == static_cast<uint16_t>(diag::Code::jit_disabled);
-    if (state.none_less_aligned) return none;
-    CODETTA_CHECK_OK(loaded);
-    state.less_aligned = made->state;
-  }
-  return state.less_aligned;
+  const auto known = state.less_aligned.find(*alignment);
+  if (known != state.less_aligned.end()) return known->second;
+  if (!may_compile) return none;
+  auto made = planned_for(state.program, state.context, state.target, state.hints, *alignment, state.tuning);
+  const Result<void> loaded = made ? load(*made, nullptr) : Result<void>(made.error());
+  const bool switched_off = !loaded && loaded.error().code() == static_cast<uint16_t>(diag::Code::jit_disabled);
+  if (!switched_off) CODETTA_CHECK_OK(loaded);
+  return state.less_aligned.emplace(*alignment, switched_off ? none : made->state).first->second;
 }
 
 // Whether a step calls it: calls whose results nobody needs are gone.
@@ -517,9 +524,12 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
   if (!state) return driver::placed(state.error(), compiled->program->function);
   bool unaligned = false;
   auto execution = prepare_unplaced(*state, arguments, options, captured, unaligned);
+  const bool empty = std::any_of(arguments.begin(), arguments.end(), [](const NamedArgument& argument) {
+    return argument.value.tensor() != nullptr && argument.value.tensor()->empty();
+  });
   // Within a capture nothing is compiled, and what is compiled by then is taken.
   while (!execution && unaligned) {
-    auto less = less_aligned(**state, !captured);
+    auto less = less_aligned(**state, empty, !captured);
     if (!less) return driver::placed(less.error(), compiled->program->function);
     if (*less == nullptr) break;
     *state = *less;
@@ -594,7 +604,9 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
       // With what takes over, as in a library.
       if (state_->target.backend == Backend::cuda) {
         std::vector<package::PackageRef> all;
-        for (const auto alignment : {plan::Alignment::Hinted, plan::Alignment::Proven, plan::Alignment::Any}) {
+        for (const auto alignment :
+             {plan::Alignment::Hinted, plan::Alignment::Proven, plan::Alignment::Any, plan::Alignment::Empty}) {
+          if (alignment == plan::Alignment::Empty && !package::misses_stores(*all.back())) break;
           CODETTA_TRY(ForSizes one, planned_for(state_->program, state_->context, state_->target, state_->hints,
                                                 alignment, state_->tuning));
           CODETTA_CHECK_OK(load(one, nullptr));  // which passes over what spills, where the device is there

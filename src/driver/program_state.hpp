@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -39,11 +40,10 @@ struct CompiledProgramState {
   SizeSets sizes{};
   std::vector<size_t> taken{};
   std::vector<std::shared_ptr<const CompiledProgramState>> for_other_sizes{};
-  // With kernels that rely on less, made when tensors turn out to be aligned less, or to lie less densely. Guarded by
-  // `less_mutex`.
+  // With kernels that rely on less, made when tensors turn out to be aligned less, to lie less densely, or to have no
+  // elements; null: compiling is switched off, and they were not in the cache. Guarded by `less_mutex`.
   mutable std::mutex less_mutex{};
-  mutable std::shared_ptr<const CompiledProgramState> less_aligned{};
-  mutable bool none_less_aligned = false;  // compiling is switched off, and they were not in the cache
+  mutable std::map<plan::Alignment, std::shared_ptr<const CompiledProgramState>> less_aligned{};
 };
 
 // Made anew; of the same program, target, machine and hints, so the same as what the package was emitted from but for

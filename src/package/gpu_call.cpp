@@ -93,6 +93,28 @@ uint8_t missing_when(const EpilogueProgram& program, bool in_product) {
   return static_cast<uint8_t>(missing);
 }
 
+uint8_t missing_when(const EpilogueProgram& program, bool in_product, const types::Dim& batch, const types::Dim& rows,
+                     const types::Dim& columns) {
+  const auto may_be_0 = [](const types::Dim& size) { return size.lower_bound().value_or(0) < 1; };
+  const unsigned possible = (may_be_0(batch) ? 1u : 0u) | (may_be_0(rows) ? 2u : 0u) | (may_be_0(columns) ? 4u : 0u);
+  unsigned missing = possible == 0 ? 0u : missing_when(program, in_product);
+  for (unsigned empty = 1; empty < 8; ++empty) {
+    if ((empty & ~possible) != 0) missing &= ~(1u << empty);
+  }
+  return static_cast<uint8_t>(missing);
+}
+
+bool misses_stores(const Package& package) {
+  const auto misses = [&](const Step& step) {
+    const auto* launch = std::get_if<LaunchKernel>(&step);
+    if (launch == nullptr || is_user(package.kernels[launch->kernel].config)) return false;
+    const EpilogueProgram& program = package.kernels[launch->kernel].epilogue;
+    return missing_when(program, launch->product.has_value(), launch->batch, launch->m, launch->n) != 0;
+  };
+  const auto any = [&](const StepList& list) { return std::any_of(list.begin(), list.end(), misses); };
+  return any(package.steps) || std::any_of(package.step_lists.begin(), package.step_lists.end(), any);
+}
+
 int32_t bytes_of_loads(const EpilogueProgram& program) {
   std::vector<bool> loaded(program.operands.size());
   int32_t bytes = 0;

@@ -5,8 +5,7 @@
 
 #include <optional>
 
-#include "package/epilogue_program.hpp"
-#include "package/step.hpp"
+#include "package/package.hpp"
 
 namespace codetta::package {
 
@@ -29,6 +28,11 @@ bool rows_fold_by_slots(const EpilogueProgram& program);
 // empty as the bits of e say (1 the batch, 2 rows, 4 columns): there is such a store. `in_product`: phase 0 is in the
 // kernel of a product.
 uint8_t missing_when(const EpilogueProgram& program, bool in_product);
+// Of a launch: those of these bits that its sizes can come to.
+uint8_t missing_when(const EpilogueProgram& program, bool in_product, const types::Dim& batch, const types::Dim& rows,
+                     const types::Dim& columns);
+// Whether a launch of the package would not make all that it stores where sizes are 0.
+bool misses_stores(const Package& package);
 
 // Whether the kernel finds all factors but the first of each kind among its operands, or makes them: no other kernel
 // makes one for it.

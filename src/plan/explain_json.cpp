@@ -121,6 +121,7 @@ class JsonPrinter : ExplainView {
                                  {"read_by", readers_of(store, k)}});
       }
     }
+    out["not_without"] = not_without(plan_, k);
     out["operations"] = Json::array();
     for (const HeldOperation& held : kernel.account.held) {
       out["operations"].push_back({{"op", types::op_info(held.op).name},

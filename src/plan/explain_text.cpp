@@ -128,6 +128,8 @@ class TextPrinter : ExplainView {
       out += fmt::format("  stores   {} {}, {}: {}{}\n", shown_name(store, k), buffer_type(buffer),
                          bytes_text(buffer_bytes(buffer)), output ? "returned" : "", to);
     }
+    if (const auto axes = not_without(plan_, k); !axes.empty())
+      out += fmt::format("  empty    without {} other kernels make what it stores\n", fmt::join(axes, " or "));
     out += holds_text(kernel.account) + saved_text(kernel.account) + picked_text(kernel);
     return out;
   }

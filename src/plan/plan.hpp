@@ -98,6 +98,7 @@ enum class Alignment : uint8_t {
   Hinted,  // addresses are multiples of 16 bytes, and strides where they are for the hinted sizes
   Proven,  // addresses are, and strides where all sizes say so
   Any,     // of tensors of the caller's what one element needs, anywhere; of what lies between kernels as Proven
+  Empty,   // as Any; and where sizes are 0 each kernel makes all that it stores (package::missing_when)
 };
 
 // A graph of one GEMM with its epilogue. Buffers: A, B, then the epilogue's arguments in program order. The kernel's
@@ -117,6 +118,10 @@ Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const Ma
 // The memory plan for people, for `emit --what=memory`, and as a part of explain's JSON.
 std::string memory_text(const Plan& plan);
 std::string memory_json(const Plan& plan);
+
+// What a kernel of a GPU computes some of its stores with, though they have elements where there is none: "rows",
+// "columns", "batch items". Where sizes come to that, a plan of Alignment::Empty takes over.
+std::vector<std::string_view> not_without(const Plan& plan, size_t kernel);
 
 std::string to_string(const Plan& plan);  // for `emit --what=plan` and explain
 

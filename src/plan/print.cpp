@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan for people.
-#include <fmt/format.h>
+#include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "package/gpu_call.hpp"
 #include "plan/plan.hpp"
 
 namespace codetta::plan {
@@ -27,6 +31,29 @@ package::StepNames names_in(const Plan& plan) {
 
 }  // namespace
 
+std::vector<std::string_view> not_without(const Plan& plan, size_t kernel) {
+  std::vector<std::string_view> all;
+  const PlannedKernel& planned = plan.kernels[kernel];
+  if ((plan.target.backend != Backend::cuda && plan.target.backend != Backend::hip) || planned.user) return all;
+  unsigned missing = 0;
+  const auto look = [&](const package::StepList& list) {
+    for (const package::Step& step : list) {
+      const auto* launch = std::get_if<package::LaunchKernel>(&step);
+      if (launch == nullptr || launch->kernel != kernel) continue;
+      missing |= package::missing_when(planned.lowered.program, launch->product.has_value(), launch->batch, launch->m,
+                                       launch->n);
+    }
+  };
+  look(plan.steps);
+  for (const package::StepList& list : plan.step_lists) look(list);
+  // What is missing without two of them is missing without one.
+  constexpr std::pair<unsigned, std::string_view> axes[] = {{2, "rows"}, {4, "columns"}, {1, "batch items"}};
+  for (const auto& [empty, name] : axes) {
+    if ((missing >> empty & 1u) != 0) all.push_back(name);
+  }
+  return all;
+}
+
 std::string to_string(const Plan& plan) {
   std::string text = fmt::format("target {}\n", plan.target.to_string());
   for (const Buffer& buffer : plan.buffers) text += text_of(buffer) + "\n";
@@ -45,6 +72,8 @@ std::string to_string(const Plan& plan) {
       text += fmt::format("  x {}{}{}: {}\n", rejection.kernel, rejection.kernel.empty() ? "" : " ",
                           diag::code_text(rejection.code), rejection.text);
     }
+    if (const auto axes = not_without(plan, i); !axes.empty())
+      text += fmt::format("  without {} other kernels make what it stores\n", fmt::join(axes, " or "));
     std::string program = kernel.lowered.program.to_string();
     for (size_t at = 0; at < program.size();) {
       const size_t end = program.find('\n', at);

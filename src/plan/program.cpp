@@ -61,18 +61,20 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     scope.input_buffer[graph.inputs()[i].node] = scope.inputs[i];
     options.contiguous.push_back(plan_.buffers[scope.inputs[i]].role == Buffer::Role::Temporary);
-    options.apart_inputs.push_back(alignment_ == Alignment::Any && !options.contiguous.back());
+    options.apart_inputs.push_back(anywhere() && !options.contiguous.back());
   }
   for (const uint32_t output : scope.outputs) {
     // What a loop's body makes may become what is carried, which lies where the loop's result does.
     options.gaps.push_back(plan_.buffers[output].role == Buffer::Role::Output || scope.block != 0);
-    options.apart_outputs.push_back(alignment_ == Alignment::Any && options.gaps.back());
+    options.apart_outputs.push_back(anywhere() && options.gaps.back());
   }
   options.check_indices = plan_.target.backend != Backend::metal;
   options.plain_copies = !cpu;
   // Beside tensor maps of A, B and up to four copied operands (copies_of).
   options.parameter_bytes = cpu ? 0 : free_parameter_bytes(6);
-  options.inside = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
+  const bool gpu = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
+  options.whole_when_empty = alignment_ == Alignment::Empty;
+  options.inside = gpu && !options.whole_when_empty;  // there is hardly anything to be computed
   options.together = options.prologues = cpu || options.inside;
   CODETTA_TRY(options.hooks, hooks_of(graph));
   options.size = [this](const Dim& dim) { return hint(dim); };

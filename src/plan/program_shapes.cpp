@@ -47,10 +47,9 @@ int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, NodeId source) 
 
 // Whether nothing is known of how it lies in memory: a tensor of the caller's, of any strides.
 bool ProgramPlanner::lies_anywhere(const ir::Graph& graph, NodeId source) const {
-  return alignment_ == Alignment::Any &&
-         (graph.node(source).op == types::Op::input ||
-          std::any_of(graph.outputs().begin(), graph.outputs().end(),
-                      [&](const ir::GraphOutput& output) { return output.node == source; }));
+  return anywhere() && (graph.node(source).op == types::Op::input ||
+                        std::any_of(graph.outputs().begin(), graph.outputs().end(),
+                                    [&](const ir::GraphOutput& output) { return output.node == source; }));
 }
 
 // Bytes that the copy engine can rely on in what an epilogue loads and stores, addresses and rows. Tensors of the

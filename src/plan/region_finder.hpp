@@ -175,6 +175,12 @@ class RegionFinder {
   Result<void> lower_product(KernelRegion region);
   // Behind the product `failed` and what depends on it becomes map work; a value in front of it is stored.
   Result<void> cut_at(NodeId product, NodeId failed, const Error& error);
+  // The first value behind the product in its kernel, or the first reduction there.
+  [[nodiscard]] std::optional<NodeId> first_behind(NodeId product, bool reductions_only) const;
+  // Why sizes that are 0 leave stores of the kernel unmade, where that is asked for.
+  [[nodiscard]] std::optional<Error> misses(const package::EpilogueProgram& program, bool in_product,
+                                            const types::Dim& batch, const types::Dim& rows,
+                                            const types::Dim& cols) const;
 
   // ---- maps ----
   Result<void> find_maps();

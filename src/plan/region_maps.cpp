@@ -126,7 +126,11 @@ Result<void> RegionFinder::place(std::vector<Group>& groups, std::map<NodeId, si
       return (n == node && !copied_part) || std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
     };
     merged.leaves = leaves_of(nodes, KernelRegion{}, here);
-    const auto lowered = try_map(merged, nullptr);
+    auto lowered = try_map(merged, nullptr);
+    if (lowered) {
+      if (auto error = misses(lowered->program, false, lowered->batch, lowered->rows, lowered->cols))
+        lowered = *std::move(error);
+    }
     if (auto why = keeps_apart(lowered, before)) {
       if (depends && g == earliest) apart_.insert_or_assign(target, *std::move(why));
       continue;
@@ -146,6 +150,10 @@ Result<void> RegionFinder::place(std::vector<Group>& groups, std::map<NodeId, si
   NodeId failed = node;
   const auto lowered = try_map(region, &failed);
   if (!lowered) return store_in_front(node, target, failed, own, lowered.error());
+  if (const auto error = misses(lowered->program, false, lowered->batch, lowered->rows, lowered->cols)) {
+    const auto stored = store_in_front(node, target, node, own, *error);
+    if (changed_) return {};  // else it is this value's own kernel as it is
+  }
   take(region, *lowered);
   Group group;
   group.level = level;

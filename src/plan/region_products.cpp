@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ir/analyses.hpp"
+#include "package/gpu_call.hpp"
 #include "plan/behind.hpp"
 #include "plan/region_finder.hpp"
 
@@ -130,6 +131,11 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
     }
     return {};
   }
+  if (const auto error = misses(region.lowered.program, true, region.batch, region.rows, region.cols)) {
+    auto at = first_behind(product, true);
+    if (!at) at = first_behind(product, false);
+    if (at) return cut_at(product, *at, *error);
+  }
   if (inside) {
     if (const auto no = take_inside(region)) {
       if (made) {
@@ -164,15 +170,8 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
     }
     // Without a kernel for all of it: without reductions, then without anything behind the product.
     const Error error = diag::error(code, "no kernel takes this behind its product").reason(no->text);
-    const auto behind = [&](bool reductions_only) -> std::optional<NodeId> {
-      for (const NodeId node : of_level(level_[product.index()])) {
-        if (node.index() <= product.index() || !needed_[node.index()] || !of_product(node)) continue;
-        if (!reductions_only || types::op_info(graph_.node(node).op).is_reduction()) return node;
-      }
-      return std::nullopt;
-    };
-    auto at = behind(true);
-    if (!at) at = behind(false);
+    auto at = first_behind(product, true);
+    if (!at) at = first_behind(product, false);
     if (at) return cut_at(product, *at, error);
     return diag::error(static_cast<diag::Code>(no->code), "no kernel computes this product")
         .at(graph_.source(), graph_.span(product), ir::to_string(graph_.type(product)))
@@ -182,6 +181,23 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
   if (!inside) known_.emplace(key, region.lowered);
   add(std::move(region));
   return {};
+}
+
+std::optional<NodeId> RegionFinder::first_behind(NodeId product, bool reductions_only) const {
+  for (const NodeId node : of_level(level_[product.index()])) {
+    if (node.index() <= product.index() || !needed_[node.index()] || !of_product(node)) continue;
+    if (!reductions_only || types::op_info(graph_.node(node).op).is_reduction()) return node;
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> RegionFinder::misses(const package::EpilogueProgram& program, bool in_product, const Dim& batch,
+                                          const Dim& rows, const Dim& cols) const {
+  if (!options_.whole_when_empty || package::missing_when(program, in_product, batch, rows, cols) == 0)
+    return std::nullopt;
+  return diag::error(diag::Code::guard_failed, "a kernel of its own makes this where a size is 0")
+      .reason("it would be computed with elements that are not there")
+      .help("leave the call out where a size is 0");
 }
 
 std::vector<const RegionFinder::Head*> RegionFinder::heads_at(size_t place) const {

@@ -119,6 +119,9 @@ struct RegionOptions {
   bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at
   // Steps but writes at indices copy only what lies without gaps: inputs go through a kernel, outputs too.
   bool plain_copies = false;
+  // On GPUs: of sizes that may be 0 a kernel makes what it stores also where they are (package::missing_when), as far
+  // as values can be stored in front of others.
+  bool whole_when_empty = false;
   bool together = false;   // products of one A are tried as one kernel
   bool prologues = false;  // what is element-wise in front of B is tried where the product reads it
   // Then: in front of A, too, and by the product's own kernel, of whose program the factors are a part.

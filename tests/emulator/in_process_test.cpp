@@ -80,13 +80,35 @@ TEST_F(HipInProcess, WhatOutlivesAProductWithoutRows) {
   ASSERT_TRUE(checked) << checked.error().render();
   EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
 
-  const auto refused =
-      prepared("def f(accum):\n    s = exp(sum(accum, axis=\"column\"))\n    total = sum(s)\n    return total\n",
-               {{"total", total.view()}});
+  // A sum over rows that are summed first, and a value that does not depend on the product: there is no row that the
+  // product's kernel would compute them in. Others do, where they may be compiled.
+  const DeviceTensor bias = DeviceTensor::copy_of(device, random(f32, {n}, 2)).value();
+  const char* const text =
+      "def f(accum, bias):\n    s = exp(sum(accum, axis=\"column\"))\n    total = sum(s)\n    sums = bias * 2.0\n"
+      "    return total, sums\n";
+  arguments.epilogue =
+      EpilogueArguments::make(text, {{"bias", bias.view()}, {"total", total.view()}, {"sums", sums.view()}}).value();
+  ASSERT_TRUE(find_kernels(arguments, hip_, {}, *context_).value().begin()->compile());
+  ContextOptions options = test::hip_options(*folder_, CODETTA_EMULATED_HIP);
+  options.no_jit = true;
+  Context compiles_nothing = Context::make(options).value();
+  const auto refused = find_kernels(arguments, hip_, {}, compiles_nothing).value().begin()->prepare(arguments);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), 610) << refused.error().render();
   EXPECT_NE(refused.error().render().find("with each row, and there is none"), std::string::npos)
       << refused.error().render();
+  EXPECT_NE(refused.error().render().find("let other kernels be compiled"), std::string::npos);
+  for (Context* context : {&*context_, &compiles_nothing}) {  // whose cache has them then
+    ASSERT_TRUE(sums.upload(columns) && total.upload(all));
+    auto others = find_kernels(arguments, hip_, {}, *context).value().begin()->prepare(arguments);
+    ASSERT_TRUE(others) << others.error().render();
+    EXPECT_GT(others->kernels().size(), 1U);
+    ASSERT_TRUE(others->run(stream));
+    ASSERT_TRUE(stream.synchronize());
+    const auto made = verify(arguments, hip_, {.poisoned = true}, *context);
+    ASSERT_TRUE(made) << made.error().render();
+    EXPECT_EQ(made->verdict, VerifyReport::Verdict::Pass) << made->text;
+  }
 }
 
 // One element an item, of no items: there is nowhere to store it.

@@ -58,6 +58,25 @@ int main(int argc, char** argv) {
 }
 """
 
+# Without rows t is 4 times exp(0) and e is exp(0), which the product's kernel has no rows for.
+WITHOUT = 'def none(x: f32["m", 8], w: f32[8, 4]):\n    y = x @ w\n    c = exp(sum(y, dim=0))\n    t = sum(c)\n    e = max(c, dim=1)\n    return y, t, e\n'
+EMPTY = """import ctypes, sys
+l = ctypes.CDLL(sys.argv[1])
+assert l.none_init() == 0
+hip = ctypes.CDLL("libamdhip64.so.6")
+def memory(count, value):
+    at = ctypes.c_void_p()
+    assert hip.hipMalloc(ctypes.byref(at), ctypes.c_size_t(4 * count)) == 0
+    made = ctypes.cast(at, ctypes.POINTER(ctypes.c_float))
+    for i in range(count): made[i] = value
+    return made
+x, w, y, found = memory(16, 0.0), memory(32, 1.0), memory(8, 99.0), []
+for m in (2, 0):
+    t, e = memory(1, 99.0), memory(1, 99.0)
+    found += [l.none_none(x, w, y, t, e, ctypes.c_int64(m), None), t[0], e[0]]
+print(found)
+"""
+
 
 def main():
     if shutil.which("g++") is None:
@@ -77,6 +96,11 @@ def main():
             done = subprocess.run(command, cwd=folder, env=machine.environment, capture_output=True, text=True, timeout=300)
             if done.returncode or done.stdout != "all is right\n":
                 FAILURES.append(f"{command}: status {done.returncode}: {done.stdout}{done.stderr}")
+        (folder / "none.py").write_text(WITHOUT)
+        machine.run("build", "none.py", "-o", "libnone.so", "--target", "hip:gfx942")
+        done = subprocess.run([sys.executable, "-c", EMPTY, "./libnone.so"], cwd=folder, env=machine.environment, capture_output=True, text=True, timeout=300)
+        if done.returncode or done.stdout != "[0, 4.0, 1.0, 0, 4.0, 1.0]\n":
+            FAILURES.append(f"no rows: status {done.returncode}: {done.stdout}{done.stderr}")
     print("\n".join(FAILURES))
     return 1 if FAILURES else 0
 

@@ -181,6 +181,36 @@ for k, shift, of_w in ((512, 0, 0), (520, 0, 0), (33, 0, 0), (1, 0, 0), (512, 0,
         table = json.loads((WORK / "fixed.json").read_text())["programs"][0]["by_size"]
         self.assertEqual(table["less_aligned"], [{"plan": 0, "then": 1}])
 
+    def test_sizes_of_0(self):
+        """Where a kernel would compute an output with elements that are not there, another program makes it; others' workspace stays as it is."""
+        (WORK / "none.py").write_text('def none(x: f32["m", 64], w: f32[64, 32]):\n    y = x @ w\n    t = sum(exp(sum(y, dim=0)))\n    return y, t\n')
+        codetta("build", WORK / "none.py", "-o", WORK / "libnone.so", "--target", TARGET, "--hint", "m=64")
+        table = json.loads((WORK / "none.json").read_text())["programs"][0]["by_size"]
+        last = len(table["plans"]) - 1
+        self.assertEqual(table["when_empty"], [last])
+        self.assertEqual(table["less_aligned"][-1], {"plan": last - 1, "then": last})
+        self.assertGreater(len(table["plans"][last]["kernels"]), 1)
+        text = codetta("emit", WORK / "none.py", "--what=host", "--target", TARGET, "--hint", "m=64").stdout
+        self.assertRegex(text, rf"if \(bytes < 0\) {{\s*const i64 other = workspace_size_{last}\(")
+        if HIP:
+            return
+        script = SCRIPT + """import json
+size = l.none_none_workspace_size
+size.restype, size.argtypes = ctypes.c_int64, [ctypes.c_int64]
+for m in (64, 0):
+    done = l.none_none(*memory(4, 1 << 20), ctypes.c_int64(m), None)
+    print(json.dumps([done, size(m), [one[0] for one in launches()]]))
+"""
+        done = subprocess.run([sys.executable, "-c", script, WORK / "libnone.so"], capture_output=True, text=True,
+                              env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
+        calls = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual((len(calls), done.returncode), (2, 0), done.stdout + done.stderr)
+        for (status, bytes_needed, made), product in zip(calls, (True, False)):
+            self.assertEqual(status, 0)
+            self.assertGreaterEqual(bytes_needed, 0)
+            self.assertEqual("codetta_gemm" in made, product, made)
+            self.assertTrue(made)
+
     def check_half_aligned(self, pretended):
         """Where the first kernel takes every size, and a later one copies rows of "n": nothing is enqueued before that is
         known. What is loaded by the copy engine, and what is stored by it behind a kernel that writes in donated memory."""

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs for CUDA as Python modules over a pretended cuda.bindings: the launches of runs in process, but for the
 // addresses, which are those of the same tensors.
+#include <algorithm>
 #include <iterator>
 #include <set>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include "base/process.hpp"
 #include "device/host/engine.h"
 #include "emit/host/python.hpp"
+#include "package/gpu_call.hpp"
 #include "package/gpu_library.hpp"
 #include "support/random_program.hpp"
 
@@ -347,6 +349,42 @@ TEST_F(CudaPython, TakesTensorsThatLieAnywhere) {
       EXPECT_TRUE(entries.contains(launch.function + " " + words[3] + " " + words[6])) << cases[i].forms;
     }
   }
+}
+
+// Of sizes of 0 a program takes over that makes what the kernels of the first compute with elements that are not there.
+TEST_F(CudaPython, MakesWhatHasElementsOfSizesOf0) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const Program program = Program::parse(
+                              "def f(x: f32['m', 64], w: f32[64, 32]):\n    y = x @ w\n"
+                              "    t = sum(exp(sum(y, dim=0)))\n    return y, t\n",
+                              "program.py")
+                              .value();
+  std::vector<package::Package> packages;
+  for (const auto alignment : {plan::Alignment::Hinted, plan::Alignment::Empty})
+    packages.push_back(planned(program, Target::parse("cuda:sm_90a").value(), {{"m", 64}}, context, alignment).value());
+  ASSERT_TRUE(package::misses_stores(packages[0]));
+  ASSERT_FALSE(package::misses_stores(packages[1]));
+  const auto module = emit::host::emit_python(packages[0], {CODETTA_TEST_HOST, {}, true, {&packages[1]}});
+  ASSERT_TRUE(module) << module.error().render();
+  std::ofstream(file("empty.py")) << *module;
+  std::string list;
+  for (const char* rows : {"64", "0"})
+    list += fmt::format("{0} {1} f32:{2},64, f32:64,32, f32:{2},32, f32:1,1,\n", file("empty.py"),
+                        file(std::string("empty") + rows), rows);
+  if (!run(list)) GTEST_SKIP() << "no numpy";
+  const PythonRun all = read_run(file("empty64")), none = read_run(file("empty0"));
+  EXPECT_EQ(all.result.substr(0, 1), "0") << all.result;
+  EXPECT_EQ(none.result.substr(0, 1), "0") << none.result;
+  const auto launches = [](const PythonRun& ran, std::string_view function) {
+    return std::count_if(ran.launches.begin(), ran.launches.end(),
+                         [&](const PythonLaunch& launch) { return launch.function == function; });
+  };
+  EXPECT_EQ(launches(all, "codetta_gemm"), 1);
+  EXPECT_EQ(launches(none, "codetta_gemm"), 0);
+  EXPECT_FALSE(none.launches.empty()) << "t is stored all the same";
 }
 
 // A module that knows other structs than the engine's library is refused, and writes beside none of its own.

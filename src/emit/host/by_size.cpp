@@ -114,6 +114,10 @@ class TablePrinter {
     out_.line("return chosen[at];");
   }
 
+  struct Other {
+    std::string call;
+    bool when_empty;  // sizes decide that it is needed
+  };
   // The switch over what `choice` gives: `part` of the program that it names, called with `arguments`; where another
   // ones follow for tensors that are aligned less, print_all(call of the first, calls of the others).
   template <class PrintAll>
@@ -127,8 +131,11 @@ class TablePrinter {
       auto less = table_.takes_over(program);
       if (!less) return (void)out_.line(label, ": return ", call(program), ";");
       const auto block = out_.block(label, ":");
-      std::vector<std::string> others;
-      for (; less; less = table_.takes_over(*less)) others.push_back(call(*less));
+      std::vector<Other> others;
+      for (; less; less = table_.takes_over(*less)) {
+        const auto& only = table_.when_empty;
+        others.push_back({call(*less), std::find(only.begin(), only.end(), *less) != only.end()});
+      }
       print_all(call(program), others);
     };
     for (size_t i = 1; i < table_.count; ++i) {
@@ -138,12 +145,12 @@ class TablePrinter {
   }
   // Of calls: the other one where the first has refused the tensors for their alignment.
   void print_calls(const std::string& choice, const char* part, const std::string& arguments) {
-    print_switch(choice, part, arguments, [&](const std::string& first, const std::vector<std::string>& others) {
+    print_switch(choice, part, arguments, [&](const std::string& first, const std::vector<Other>& others) {
       out_.line("int status = ", first, ";");
-      for (const std::string& other : others) {
+      for (const Other& other : others) {
         out_.line("if (status != bad_sizes || !unaligned) return status;");
         out_.line("unaligned = false;");
-        out_.line("status = ", other, ";");
+        out_.line("status = ", other.call, ";");
       }
       out_.line("return status;");
     });
@@ -204,12 +211,13 @@ class TablePrinter {
     for (size_t i = 0; i < signature_.symbols.size(); ++i) arguments += (i == 0 ? "q" : ", q") + std::to_string(i);
     // Enough for whichever takes the call.
     print_switch(choice_by_sizes(), "workspace_size", arguments,
-                 [&](const std::string& first, const std::vector<std::string>& others) {
+                 [&](const std::string& first, const std::vector<Other>& others) {
                    out_.line("i64 bytes = ", first, ";");
                    out_.line("if (bytes < 0 && !unaligned) return bytes;");
-                   for (const std::string& other : others) {
-                     const auto scope = out_.block("");
-                     out_.line("const i64 other = ", other, ";");
+                   for (const Other& other : others) {
+                     // What comes last here makes whole tensors that no other call needs.
+                     const auto scope = out_.block(other.when_empty ? "if (bytes < 0)" : "");
+                     out_.line("const i64 other = ", other.call, ";");
                      out_.line("if (bytes < other) bytes = other;");
                    }
                    out_.line("return bytes;");

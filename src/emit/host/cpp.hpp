@@ -68,6 +68,7 @@ struct SizeTable {
   std::vector<size_t> chosen{};  // which of the `count`, by the places on the axes, the last axis fastest
   // By program of the `count`: the one that takes over, of which this holds likewise. Only on GPUs.
   std::vector<std::optional<size_t>> less_aligned{};
+  std::vector<size_t> when_empty{};  // of these: those for sizes of 0 alone, which the one before has to have refused
   [[nodiscard]] std::optional<size_t> takes_over(size_t program) const {
     return program < less_aligned.size() ? less_aligned[program] : std::nullopt;
   }

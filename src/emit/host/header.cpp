@@ -333,6 +333,7 @@ Json json_of(const Library& library, const SizeTable& table) {
   for (size_t i = 0; i < table.less_aligned.size(); ++i) {
     if (table.less_aligned[i]) json["less_aligned"].push_back({{"plan", i}, {"then", *table.less_aligned[i]}});
   }
+  if (!table.when_empty.empty()) json["when_empty"] = table.when_empty;
   return json;
 }
 

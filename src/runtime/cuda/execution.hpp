@@ -31,8 +31,9 @@ struct GpuOptions {
   FromOutside outside{};
   // As ExecutionOptions::observer. Then run() waits for each step, and can not be captured.
   Observer observer{};
-  // Set by a make() that fails only because tensors are aligned less, or lie less densely, than a kernel relies on,
-  // which is asked of unchecked runs, too. Null: not asked for.
+  // Set by a make() that fails only because tensors are aligned less, or lie less densely, than a kernel relies on, or
+  // because it lacks elements to compute what it stores beside them, which is asked of unchecked runs, too. Null: not
+  // asked for.
   bool* unaligned = nullptr;
 };
 

@@ -52,7 +52,7 @@ struct Execution::State {
   NvtxRef ranges;
   Bindings bindings;
   bool checked = true, contents = true;
-  bool unaligned = false;  // it fails for no more than how tensors lie
+  bool unaligned = false;  // it fails for what another package need not rely on
   FromOutside outside;
   std::map<const package::CallExtern*, ExternFunction> externs;
   Allocator* allocator = nullptr;

@@ -140,7 +140,10 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   }
   CODETTA_TRY(const int64_t chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
   shared::Trouble trouble;
-  if (!shared::plan_sizes(kernel, batches, m, n, k, chunk, plan, trouble)) return error_of(trouble);
+  if (!shared::plan_sizes(kernel, batches, m, n, k, chunk, plan, trouble)) {
+    unaligned = trouble.unaligned;
+    return error_of(trouble);
+  }
   if (const auto& product = step.product) {
     const auto check = [&](uint32_t buffer, bool transposed, int64_t rows, int64_t cols) -> Result<void> {
       CODETTA_CHECK_OK(check_view(package.buffers[buffer], bindings.tensors[buffer], symbols));

@@ -37,7 +37,7 @@ class Launch {
  public:
   // Looks the entries up, allows their shared memory, checks views, alignment and grid.
   // Errors: E0610 a bound tensor does not fit its declaration, the sizes or what the kernel relies on, E0509, E0650.
-  // `unaligned` is set where an alignment is all that does not fit.
+  // `unaligned` is set where another kernel of the program may do.
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step,
                              const Bindings& bindings, ModuleRef module, const Symbols& symbols, bool& unaligned);
   // Writes the parameters for these addresses; `counters` has counter_bytes() and `workspace` workspace_bytes, at

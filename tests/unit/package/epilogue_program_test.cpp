@@ -149,6 +149,27 @@ TEST(EpilogueProgram, StoresBesideElementsThatAreNot) {
   EXPECT_EQ(missing(false, {}), 0) << "one thread looks after it";
 }
 
+// Of these, what a launch's sizes can come to.
+TEST(EpilogueProgram, SizesThatAreNever0MissNothing) {
+  EpilogueProgram program;
+  program.operands.resize(1);
+  program.operands[0].is_store = true;
+  program.phases.resize(1);
+  program.phases[0].insts.resize(1);
+  program.phases[0].insts[0].kind = Inst::Kind::Literal;
+  program.phases[0].stores = {{0, 0}};
+  using types::Dim;
+  const Dim n = Dim::symbol("n"), one = Dim::constant(1), none = Dim::constant(0);
+  const auto missing = [&](const Dim& batch, const Dim& rows, const Dim& columns) {
+    return int{package::missing_when(program, true, batch, rows, columns)};
+  };
+  EXPECT_EQ(missing(one, one, one), 0);
+  EXPECT_EQ(missing(one, n, Dim::constant(7)), 4);
+  EXPECT_EQ(missing(one, n + one, n), 16);
+  EXPECT_EQ(missing(one, none, one), 4);
+  EXPECT_EQ(missing(one, n, n), 4 + 16 + 64);
+}
+
 TEST(EpilogueProgram, EveryPrefixIsDamaged) {
   const std::string bytes = test::sample_program().encode();
   for (size_t size = 0; size < bytes.size(); ++size) {

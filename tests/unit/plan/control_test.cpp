@@ -6,34 +6,19 @@
 #include "plan/memory_check.hpp"
 #include "support/random_program.hpp"
 #include "unit/plan/bind_text.hpp"
+#include "unit/plan/plan_package.hpp"
 
 namespace {
 
 using namespace codetta;
 using plan::Plan;
+using test::package_of;
 
 const Target target{Backend::cpu, CpuIsa::generic, ""};
 
 Result<Plan> plan_of(const std::string& text, const Target& on = target) {
   CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
   return plan::plan_program(graph, on, {}, {});
-}
-
-package::Package package_of(const Plan& plan) {
-  package::Package package;
-  package.target = plan.target;
-  package.buffers = plan.buffers;
-  package.steps = plan.steps;
-  package.step_lists = plan.step_lists;
-  package.pools = plan.pools;
-  package.result_count = plan.result_count;
-  for (const plan::PlannedKernel& kernel : plan.kernels) {
-    package::Kernel made;
-    made.config = kernel.discovery.candidates[kernel.chosen].config;
-    made.epilogue = kernel.lowered.program;
-    package.kernels.push_back(std::move(made));
-  }
-  return package;
 }
 
 std::string steps_of(const Plan& plan) {

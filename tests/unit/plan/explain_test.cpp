@@ -57,6 +57,31 @@ TEST(Explain, ViewsMoveNothingAndWhatIsStoredIsNotReadAgain) {
   EXPECT_EQ(saved(plan), "192*m");
 }
 
+// What a kernel computes with elements that are not there other kernels make: told where sizes may come to it.
+TEST(Explain, WhatIsNotMadeWithoutRows) {
+  const std::string text =
+      "def f(x: f32[\"m\", 8], w: f32[8, 16]):\n    y = x @ w\n    t = sum(exp(sum(y, dim=0)))\n    return y, t\n";
+  const char* const line = "without rows other kernels make what it stores\n";
+  const Plan plan = plan_of(text, {}, "hip:gfx942");
+  ASSERT_EQ(plan.kernels.size(), 1U);
+  EXPECT_EQ(not_without(plan, 0), std::vector<std::string_view>{"rows"});
+  EXPECT_NE(explain_text(plan, "f", names_for(plan), {}).find(std::string("  empty    ") + line), std::string::npos);
+  const auto json_of = [](const Plan& one) {
+    std::string json = explain_json(one, "f", names_for(one), {});
+    std::erase_if(json, [](char c) { return c == ' ' || c == '\n'; });
+    return json;
+  };
+  EXPECT_NE(json_of(plan).find("\"not_without\":[\"rows\"]"), std::string::npos);
+  EXPECT_NE(to_string(plan).find(line), std::string::npos);
+  std::string of_four = text;
+  of_four.replace(of_four.find("\"m\""), 3, "4");
+  for (const Plan& other : {plan_of(text), plan_of(of_four, {}, "hip:gfx942")}) {  // CPUs make all
+    EXPECT_EQ(explain_text(other, "f", names_for(other), {}).find(line), std::string::npos);
+    EXPECT_NE(json_of(other).find("\"not_without\":[]"), std::string::npos);
+    EXPECT_EQ(to_string(other).find(line), std::string::npos);
+  }
+}
+
 TEST(Explain, WhatSeveralKernelsComputeIsCountedOnce) {
   const Plan plan = plan_of(
       "def f(x: f32[\"m\", 8], u: f32[\"m\", 8], v: f32[8, 16], w: f32[8, 16], b: f32[16]):\n"

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans for sizes of 0 on a GPU: each kernel makes all that it stores, also where there is nothing to be computed it
+// with.
+#include <gtest/gtest.h>
+
+#include "ir/analyses.hpp"
+#include "package/gpu_call.hpp"
+#include "plan/lower.hpp"
+#include "support/random_epilogue.hpp"
+#include "support/random_program.hpp"
+#include "unit/plan/bind_text.hpp"
+#include "unit/plan/plan_package.hpp"
+
+namespace {
+
+using namespace codetta;
+
+Result<plan::Plan> plan_on(const char* gpu, const std::string& text, plan::Alignment alignment) {
+  CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
+  return plan::plan_program(graph, Target::parse(gpu).value(), {}, {}, {}, alignment);
+}
+
+TEST(PlanForEmptySizes, RandomProgramsMissNothing) {
+  const uint64_t count = CODETTA_TEST_FULL ? 6000 : 300;
+  size_t missing = 0;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    test::RandomProgramOptions options;
+    options.operations = 4 + static_cast<int>(seed % 12);
+    options.control = seed % 4 == 0;
+    options.products = seed % 5 != 0;
+    const test::RandomProgram program = test::random_program(seed, options);
+    const char* const gpu = seed % 2 == 0 ? "hip:gfx942" : "cuda:sm_80";
+    const auto any = plan_on(gpu, program.text, plan::Alignment::Any);
+    if (!any) continue;
+    missing += package::misses_stores(test::package_of(*any)) ? 1 : 0;
+    const auto empty = plan_on(gpu, program.text, plan::Alignment::Empty);
+    ASSERT_TRUE(empty) << "seed " << seed << "\n" << empty.error().render() << program.text;
+    const package::Package package = test::package_of(*empty);
+    EXPECT_FALSE(package::misses_stores(package)) << "seed " << seed << "\n" << program.text << plan::to_string(*empty);
+    EXPECT_FALSE(package::find_defect(package)) << "seed " << seed << "\n" << program.text;
+  }
+  EXPECT_GT(missing, count / 60);
+}
+
+// A GEMM's epilogue as a program, where its one kernel would miss some: there is none for which kernels are not found.
+TEST(PlanForEmptySizes, RandomEpiloguesAreProgramsThen) {
+  const uint64_t count = CODETTA_TEST_FULL ? 20000 : 1000;
+  size_t missing = 0;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    const auto graph = test::random_epilogue(seed);
+    if (!graph || ir::matmuls(*graph).size() != 1) continue;
+    const auto lowered = plan::lower_epilogue(*graph, ir::matmuls(*graph)[0], {});
+    if (!lowered || package::missing_when(lowered->program, true) == 0) continue;
+    const auto empty = plan::plan_program(*graph, Target::parse(seed % 2 == 0 ? "hip:gfx942" : "cuda:sm_90a").value(),
+                                          {}, {}, {}, plan::Alignment::Empty);
+    ASSERT_TRUE(empty) << "seed " << seed << "\n" << empty.error().render() << ir::print(*graph);
+    const package::Package package = test::package_of(*empty);
+    EXPECT_FALSE(package::find_defect(package)) << "seed " << seed << "\n" << ir::print(*graph);
+    ++missing;
+  }
+  EXPECT_GT(missing, count / 20);
+}
+
+}  // namespace
