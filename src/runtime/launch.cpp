@@ -228,6 +228,13 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   return launch;
 }
 
+Result<void> check_rows(const std::string& a, int64_t k, int64_t stride) {
+  if (k <= 1 || stride == 1) return {};
+  return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", a))
+      .reason(fmt::format("consecutive k are {} elements apart, and the kernel reads them side by side", stride))
+      .help("find a kernel with this view, or pass rows whose elements lie side by side");
+}
+
 Result<void> Launch::set(const package::Package& package, const package::LaunchKernel& step, const Bindings& bindings,
                          const std::vector<KernelEntry>& compiled_kernels, const Symbols& symbols, int threads) {
   const package::Kernel& kernel = package.kernels[step.kernel];
@@ -300,12 +307,7 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   if (!plain_ && fused_ == nullptr) interpret(entry);
   if (owes && entry.function != nullptr) sink_bytes_ = sink_bytes(problem);
   resolve(bindings);
-  if (fused_ != nullptr && problem.k > 1 && problem.a_k != 1) {
-    return diag::error(diag::Code::guard_failed,
-                       fmt::format("{} does not fit the kernel", package.buffers[product.a].name))
-        .reason(fmt::format("consecutive k are {} elements apart, and the kernel reads them side by side", problem.a_k))
-        .help("find a kernel with this view, or pass rows whose elements lie side by side");
-  }
+  if (fused_ != nullptr) CODETTA_CHECK_OK(check_rows(package.buffers[product.a].name, problem.k, problem.a_k));
   if (packed != nullptr) {
     const package::CpuGemmConfig reads = cpu::packing_of(config_);
     if (!cpu::packed_matches(packed->bytes.data(), packed->bytes.byte_size(), reads, problem)) {

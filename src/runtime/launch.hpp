@@ -30,6 +30,10 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
                      const cpu::GemmProblem& problem, const std::vector<bool>& argument_empty, int threads,
                      bool compiled);
 
+// Why the fused form, which reads rows of A and nothing else, does not take this A, whose elements along K lie so far
+// apart. Errors: E0610.
+Result<void> check_rows(const std::string& a, int64_t k, int64_t stride);
+
 class Launch {
  public:
   // `compiled`: by kernel of the package. Errors: E0610 when a bound tensor does not fit its declaration or the

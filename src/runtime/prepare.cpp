@@ -180,15 +180,10 @@ class Execution::State::Preparing : PassiveSteps {
           .reason("it is a kernel of the user's, for which there is no interpreter")
           .help("allow the use of a compiler");
     }
+    CODETTA_CHECK_OK(check_callers_rows(step));
     if (fixed_launch(step)) {
       auto made = Launch::make(p_, step, s_.bindings, s_.kernels, s_.symbols, s_.options.pool->size());
-      if (!made && list_ == 0) {
-        const auto* config = std::get_if<package::CpuGemmConfig>(&p_.kernels[step.kernel].config);
-        // It reads rows of A, and nothing else.
-        if (s_.options.unaligned != nullptr && config != nullptr && config->family == package::CpuFamily::Fused)
-          *s_.options.unaligned = true;
-        return made.error();
-      }
+      if (!made && list_ == 0) return made.error();
       if (made) {  // in a child list it may be that what does not fit never runs
         s_.engine_bytes = std::max(s_.engine_bytes, static_cast<int64_t>(made->workspace_bytes));
         add({step_, static_cast<int32_t>(s_.launches.size()), -1});
@@ -320,6 +315,19 @@ class Execution::State::Preparing : PassiveSteps {
       }
     }
     return true;
+  }
+
+  // Where another package may take over, it is asked of a caller's A wherever the product stands: also in a child list,
+  // before anything has run.
+  Result<void> check_callers_rows(const package::LaunchKernel& step) const {
+    if (s_.options.unaligned == nullptr || !step.product || s_.kernels[step.kernel].fused == nullptr) return {};
+    const Buffer& buffer = p_.buffers[step.product->a];
+    const TensorView& a = s_.bindings.tensors[step.product->a];
+    if (!is_bound(buffer) || a.rank() < 2) return {};
+    const int along_k = a.rank() - (step.product->a_transposed ? 2 : 1);
+    Result<void> fits = check_rows(buffer.name, a.size(along_k), a.stride(along_k));
+    if (!fits) *s_.options.unaligned = true;
+    return fits;
   }
 
   void add(Active active) {

@@ -97,6 +97,51 @@ TEST_F(ExecutionTest, CompiledFunctionsAreCalled) {
   for (int i = 0; i < 32; ++i) EXPECT_EQ(made.bindings.tensors[3].as<float>()[i], 42);
 }
 
+// A caller's A with elements apart along K is told before the first run where the fused form reads it, in a branch as
+// well, so that another package takes over; what else does not fit is no reason for one.
+TEST_F(ExecutionTest, TheFusedFormSaysThatItsRowsLieApart) {
+  const Sizes sizes{1, 4, 8, 3};
+  package::CpuGemmConfig fused = config;
+  fused.family = package::CpuFamily::Fused;
+  fused.nr = 16;
+  std::vector<KernelEntry> entries(1);
+  entries[0].fused = [](const codetta::cpu::FusedArgs*) {};
+  for (const bool in_branch : {false, true}) {
+    Made made(add_program(sizes), sizes, fused, gen);
+    if (in_branch) {
+      const auto flag = static_cast<uint32_t>(made.package.buffers.size());
+      made.package.buffers.push_back({"flag", package::Buffer::Role::Argument, DType::boolean, true, {}, {}});
+      made.bindings.tensors.emplace_back();
+      made.bindings.scalars.emplace_back();
+      made.package.step_lists = {{made.package.steps[0]}, {}};
+      made.package.steps[0] = package::If{flag, 0, 1};
+    }
+    bool unaligned = false;
+    ExecutionOptions options;
+    options.pool = pool.get();
+    options.allocator = &default_allocator();
+    options.unaligned = &unaligned;
+    const auto prepared = [&](const Bindings& bindings) {
+      unaligned = false;
+      return Execution::make(std::make_shared<package::Package>(made.package), entries, bindings, options);
+    };
+    const auto fits = prepared(made.bindings);
+    EXPECT_TRUE(fits) << fits.error().render();
+    Bindings apart = made.bindings;
+    const Bound columns = bound(DType::f32, {1, 4, 3}, 2);
+    apart.tensors[0] = columns.view;
+    expect_error(prepared(apart), diag::Code::guard_failed, "A does not fit the kernel",
+                 "consecutive k are 4 elements apart, and the kernel reads them side by side");
+    EXPECT_TRUE(unaligned) << in_branch;
+    if (in_branch) continue;  // it may be that what does not fit never runs
+    Bindings small = made.bindings;
+    const Bound few = bound(DType::f32, {1, 3, 3});
+    small.tensors[0] = few.view;
+    EXPECT_FALSE(prepared(small));
+    EXPECT_FALSE(unaligned);
+  }
+}
+
 TEST_F(ExecutionTest, UpdatesInPlace) {
   const Sizes sizes{2, 60, 130, 4};
   Made made(add_program(sizes), sizes, config, gen, true);
