@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "emit/cuda_rows.hpp"
+#include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
 #include "types/dtype.hpp"
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "plan/refusals.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::plan {
 namespace {
