@@ -19,7 +19,9 @@ namespace codetta::plan {
 struct GemmShape {
   struct Strides {
     int64_t item = 0, row = 0;
+    bool operator==(const Strides&) const = default;
   };
+  bool operator==(const GemmShape&) const = default;
   int64_t batch = 1, m = 0, n = 0, k = 0;
   DType a = DType::f32, b = DType::f32, accumulator = DType::f32;
   int64_t a_batch_stride = 0, a_row_stride = 0, a_k_stride = 1;

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,8 @@ class ProgramPlanner {
                                                        const Candidate& together, StatisticsCosts& statistics_us) const;
   [[nodiscard]] std::optional<Rejection> better_behind(const ir::Graph& graph, const KernelRegion& region,
                                                        const Candidate& together) const;
+  // What discover() says, once for each program and shape: the rounds of find_regions ask for the same again and again.
+  [[nodiscard]] const Discovery& discovered(const package::EpilogueProgram& program, const GemmShape& shape) const;
   // Of the first candidate; nothing where no kernel computes it.
   [[nodiscard]] std::optional<double> map_us(const LoweredMap& map) const;
   std::optional<double> store_factors(KernelRegion& region) const;
@@ -109,7 +112,13 @@ class ProgramPlanner {
   const Alignment alignment_;
   Plan plan_;
   UnitProgram units_;
-  double input_bytes_ = 0;                                            // of all inputs, with hints
+  double input_bytes_ = 0;  // of all inputs, with hints
+  struct Discovered {
+    package::EpilogueProgram program;
+    GemmShape shape;
+    Discovery discovery;
+  };
+  mutable std::unordered_multimap<size_t, Discovered> discovered_;    // by a digest of program and shape
   std::map<std::pair<uint32_t, int32_t>, std::string> user_strides_;  // by buffer and dim: symbols that kernels take
   package::StepList user_checks_;                                     // of strides that user kernels rely on
 };

@@ -82,7 +82,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   StatisticsCosts statistics_us;
   const Refusal refuses = [&](const KernelRegion& region) -> std::optional<Rejection> {
     Discovery& discovery = found[*region.matmul];
-    discovery = discover(region.lowered.program, gemm_shape(scope, region), plan_.target, machine_);
+    discovery = discovered(region.lowered.program, gemm_shape(scope, region));
     if (discovery.candidates.empty()) return discovery.rejections.back();
     if (options.inside && !(region.a_made.empty() && region.b_made.empty())) {
       if (auto no = better_in_front(scope, region, discovery.candidates[0], statistics_us)) return no;
@@ -181,6 +181,20 @@ int64_t ProgramPlanner::hint(const Dim& dim) const {
   return hinted(dim, unknown).value_or(unknown);
 }
 
+const Discovery& ProgramPlanner::discovered(const package::EpilogueProgram& program, const GemmShape& shape) const {
+  size_t digest = program.phases.size();
+  const auto add = [&digest](size_t value) { digest = digest * 1099511628211u + value; };
+  for (const int64_t size : {shape.batch, shape.m, shape.n, shape.k}) add(static_cast<size_t>(size));
+  for (const package::Phase& phase : program.phases) add(phase.insts.size());
+  for (const package::Argument& argument : program.arguments) add(std::hash<std::string>{}(argument.name));
+  const auto [first, last] = discovered_.equal_range(digest);
+  for (auto known = first; known != last; ++known) {
+    if (known->second.program == program && known->second.shape == shape) return known->second.discovery;
+  }
+  return discovered_.emplace(digest, Discovered{program, shape, discover(program, shape, plan_.target, machine_)})
+      ->second.discovery;
+}
+
 // Why factors are better stored in front of the product than made by it, for every tile that reads them.
 std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope, const KernelRegion& region,
                                                          const Candidate& inside,
@@ -197,7 +211,7 @@ std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope
       untried = untried || made.untried;
     }
   }
-  const Discovery plain = discover(stored.lowered.program, gemm_shape(scope, stored), plan_.target, machine_);
+  const Discovery& plain = discovered(stored.lowered.program, gemm_shape(scope, stored));
   if (plain.candidates.empty()) return std::nullopt;
   const double product = plain.candidates[0].microseconds;
   // Reductions that may take less behind an earlier product are tried there before the factor is given up.
@@ -221,7 +235,7 @@ std::optional<Rejection> ProgramPlanner::better_by_map(const GraphScope& scope, 
   without.lowered = region.statistics->plain;
   without.stores = region.statistics->stores;
   without.leaves = region.statistics->leaves;
-  const Discovery plain = discover(without.lowered.program, gemm_shape(scope, without), plan_.target, machine_);
+  const Discovery& plain = discovered(without.lowered.program, gemm_shape(scope, without));
   statistics_us[*region.matmul] = 0;
   if (!map || plain.candidates.empty()) return std::nullopt;
   const Candidate& alone = plain.candidates[0];
@@ -350,7 +364,7 @@ std::optional<Rejection> ProgramPlanner::better_apart(const GraphScope& within, 
   scope.outputs.push_back({*region.matmul, "D", graph.type(*region.matmul).dtype});
   const auto alone = lower_region(graph, *region.matmul, scope);
   if (!alone) return std::nullopt;
-  const Discovery discovery = discover(alone->program, shape, plan_.target, machine_);
+  const Discovery& discovery = discovered(alone->program, shape);
   if (discovery.candidates.empty()) return std::nullopt;
   const auto count = static_cast<double>(region.more.size() + 1);
   apart += count * discovery.candidates[0].microseconds;

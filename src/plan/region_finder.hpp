@@ -77,11 +77,11 @@ class RegionFinder {
   [[nodiscard]] const types::Dim& indexed_size(NodeId node) const {
     return graph_.type(graph_.operands(node)[0]).shape[static_cast<size_t>(graph_.attr_as<ir::TakeAttr>(node).dim)];
   }
-  // Computed by a product's kernel, or by a step's that hands over what it is computed from.
   // The nodes of a level, or of none, in graph order.
   [[nodiscard]] const std::vector<NodeId>& of_level(int32_t level) const {
     return level == no_product ? of_no_level_ : of_level_[static_cast<size_t>(level)];
   }
+  // Computed by a product's kernel, or by a step's that hands over what it is computed from.
   [[nodiscard]] bool of_product(NodeId node) const { return level_[node.index()] != no_product && !cut_[node.index()]; }
   [[nodiscard]] bool is_hooked(NodeId node) const { return hooked_[node.index()]; }
   [[nodiscard]] bool is_stored(NodeId node) const { return stored_[node.index()]; }
@@ -220,7 +220,8 @@ class RegionFinder {
   std::vector<bool> needed_, stored_, read_;     // by node, of this round; read_: by another kernel
   std::vector<KernelRegion> kernels_;            // of this round
   std::map<NodeId, std::set<size_t>> producer_;  // kernels that store a value (parts of a join: several)
-  std::map<Key, Lowered> known_;                 // products that have been lowered
+  std::map<Key, Lowered> known_;                 // products that have been lowered and are taken so
+  std::map<Key, Lowered> lowered_;               // that have been lowered, whatever came of it
   std::map<Key, LoweredMap> known_maps_;
   std::vector<FusionNote> notes_;
   std::map<int32_t, std::vector<FusionNote>> taken_back_;  // by level

@@ -98,7 +98,10 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
     return {};
   }
   NodeId failed = product;
-  auto lowered = lower_region(graph_, product, scope_of(region), &failed);
+  const auto before = lowered_.find(key);
+  auto lowered = before != lowered_.end() ? Result<Lowered>(before->second)
+                                          : lower_region(graph_, product, scope_of(region), &failed);
+  if (lowered && before == lowered_.end()) lowered_.emplace(key, *lowered);
   if (!lowered && !region.more.empty()) {
     const Diagnostic& first = lowered.error().diagnostics().front();
     dissolve(region, {lowered.error().code(), {}, diag::sentence(first), graph_.span(failed)});
