@@ -165,9 +165,9 @@ std::string names_of(const ir::Graph& graph, const std::vector<NodeId>& nodes) {
 }  // namespace
 
 std::string read_text(const ir::Graph& graph, const Behind& behind) {
-  std::string text = names_of(graph, behind.handed);
-  if (!behind.beside.empty()) text += fmt::format(", with {} beside it", names_of(graph, behind.beside));
-  return text;
+  const std::string handed = names_of(graph, behind.handed);
+  if (behind.beside.empty()) return handed;
+  return fmt::format("{}, with {} beside it", handed, names_of(graph, behind.beside));
 }
 
 std::optional<Behind> behind_reductions(const ir::Graph& graph, const KernelRegion& region, const SizeOf& size) {

@@ -367,7 +367,7 @@ void long_rows_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb
       c += vectors * vector;
       left -= vectors * P::lanes;
     };
-    for (; left >= wide * P::lanes; move(wide)) {
+    for (; K > 1 && left >= wide * P::lanes; move(wide)) {
       if constexpr (K > 1) {
         [&]<int... i>(Seq<i...>) __attribute__((always_inline)) {
           (__builtin_prefetch(below + i / lines * ldb + 64 * (i % lines), 0, 2), ...);
@@ -410,9 +410,12 @@ constexpr void add_blocks(KernelSet& set) {
   if constexpr (InPlace) {
     set.partial[V - 1] = BlockTable<P, V, true, Range<R>>::table;
     set.long_row = &row_kernel<P>;
-    set.long_rows[0] = &long_rows_kernel<P, 2>;
-    set.long_rows[1] = &long_rows_kernel<P, 3>;
-    set.long_rows[2] = &long_rows_kernel<P, 4>;
+    // For other vectors and integers they would be 150 kB of a library.
+    if constexpr (P::lanes * sizeof(typename P::Acc) >= 32 && static_cast<typename P::Acc>(0.5) != 0) {
+      set.long_rows[0] = &long_rows_kernel<P, 2>;
+      set.long_rows[1] = &long_rows_kernel<P, 3>;
+      set.long_rows[2] = &long_rows_kernel<P, 4>;
+    }
     if constexpr (P::lanes * sizeof(typename P::Acc) == 64) set.fetching_row = &fetching_row_kernel<P>;
   }
 }

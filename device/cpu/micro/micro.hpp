@@ -68,7 +68,8 @@ struct KernelSet {
   // One row of A and rows of B of any length: `lanes` counts its columns, lda and ldc are ignored, k > 0. Null where
   // only packed panels are read.
   Kernel long_row = nullptr;
-  Kernel long_rows[most_long_rows - 1] = {};  // the same for 2 rows of A, 3, ...; `init` is null or c
+  Kernel long_rows[most_long_rows - 1] =
+      {};  // the same for 2 rows of A, 3, ...; `init` is null or c. Floats of AVX2 and AVX-512 have it
   Kernel fetching_row =
       nullptr;  // the same sums by a walk that asks for the rows below; null where there is no such form
 };
