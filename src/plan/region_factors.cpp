@@ -188,17 +188,21 @@ bool RegionFinder::reads_rows(NodeId from, const Statistics& of) const {
   return false;
 }
 
-bool RegionFinder::needs_others(const Statistics& of) const {
-  std::set<NodeId> seen;
+std::set<NodeId> RegionFinder::cut_under(const Statistics& of) const {
+  std::set<NodeId> under;
   std::vector<NodeId> open = of.nodes;
   while (!open.empty()) {
     const NodeId node = open.back();
     open.pop_back();
-    if (level_[node.index()] != of.level || !cut_[node.index()] || !seen.insert(node).second) continue;
-    if (std::find(of.others.begin(), of.others.end(), node) != of.others.end()) return true;
+    if (level_[node.index()] != of.level || !cut_[node.index()] || !under.insert(node).second) continue;
     for (NodeId operand : graph_.operands(node)) open.push_back(operand);
   }
-  return false;
+  return under;
+}
+
+bool RegionFinder::needs_others(const Statistics& of) const {
+  const std::set<NodeId> under = cut_under(of);
+  return std::any_of(of.others.begin(), of.others.end(), [&](NodeId node) { return under.count(node) != 0; });
 }
 
 std::optional<RegionFinder::Statistics> RegionFinder::statistics_for(const MadeFactor& made) const {
@@ -270,14 +274,7 @@ bool RegionFinder::add_statistics() {
 }
 
 void RegionFinder::take_back_notes(const Statistics& of) {
-  std::set<NodeId> under;
-  std::vector<NodeId> open = of.nodes;
-  while (!open.empty()) {
-    const NodeId node = open.back();
-    open.pop_back();
-    if (level_[node.index()] != of.level || !cut_[node.index()] || !under.insert(node).second) continue;
-    for (NodeId operand : graph_.operands(node)) open.push_back(operand);
-  }
+  const std::set<NodeId> under = cut_under(of);
   const auto kept = std::stable_partition(notes_.begin(), notes_.end(), [&](const FusionNote& told) {
     return told.action != action::cut_off || told.why.code != static_cast<uint16_t>(diag::Code::better_behind) ||
            under.count(told.node) == 0;

@@ -141,6 +141,8 @@ class RegionFinder {
   [[nodiscard]] std::optional<Statistics> statistics_for(const MadeFactor& made) const;
   // Whether `from` is computed from what the product makes, other than by way of these reductions.
   [[nodiscard]] bool reads_rows(NodeId from, const Statistics& of) const;
+  // Of these reductions and what they are computed from, what is cut off the product of their level.
+  [[nodiscard]] std::set<NodeId> cut_under(const Statistics& of) const;
   // Whether what a kernel behind the product stores is needed for them.
   [[nodiscard]] bool needs_others(const Statistics& of) const;
   // Why these, or what they read, had been cut off, which is no more so, unless they are dropped.

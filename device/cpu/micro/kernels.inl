@@ -180,8 +180,9 @@ void block_kernel(const void* a_start, i64 lda, const void* b_start, i64 ldb, vo
     const auto hide_strides = [&]() __attribute__((always_inline)) {
       if constexpr (V > 1) hide(lda, lda3);
     };
-    // Blocks of five rows and more of one vector read a line of each row of B. Those to the right of it are asked for four at a time, in
-    // every fourth row: four blocks ask for all rows. Lines of one row are faster to get than as many of different rows.
+    // Blocks of five rows and more of one vector read a line of each row of B. Those to the right of it are asked for
+    // four at a time, in every fourth row: four blocks ask for all rows. Lines of one row are faster to get than as many
+    // of different rows.
     [[maybe_unused]] constexpr u64 ahead = 256;
     [[maybe_unused]] const char* right = nullptr;
     if constexpr (V == 1 && R >= 5 && !fetches) {

@@ -181,6 +181,35 @@ TEST_P(Levels, PanelsOfBThatAreFetched) {
   }
 }
 
+// Which forms the two tests above run: by rows, and by the level's kernels.
+TEST(Layouts, FewRowsHaveKernelsOfTheirOwn) {
+  for (const CpuIsa isa : usable_isas()) {
+    const bool wide = isa != CpuIsa::generic && isa != CpuIsa::neon, widest = wide && isa != CpuIsa::avx2;
+    const auto of = [&](CpuFamily family, int64_t m, int64_t k, int32_t nr) {
+      CpuGemmConfig config = config_for(family, isa, plain_types[0]);
+      config.mr = 6;
+      config.nr = nr;
+      config.tile_rows = 48;
+      config.tile_cols = 1024;
+      GemmProblem problem;
+      problem.m = m;
+      problem.n = 1031;
+      problem.k = problem.a_row = k;
+      problem.a_k = problem.b_col = 1;
+      problem.b_k = problem.n;
+      return resolve(config, problem);
+    };
+    for (const int64_t m : {1, 2, 4, 5})
+      EXPECT_EQ(of(CpuFamily::InPlace, m, 300, 16).long_rows, wide && (m == 2 || m == 4)) << m;
+    EXPECT_FALSE(of(CpuFamily::InPlace, 2, 200, 16).long_rows) << "in the caches";
+    const auto ahead = [&](int64_t m, int64_t k) { return of(CpuFamily::Packed, m, k, 64).panels_ahead; };
+    EXPECT_EQ(ahead(1, 4200) != 0, widest);
+    EXPECT_EQ(ahead(5, 300) != 0, widest);
+    EXPECT_EQ(ahead(48, 300) > ahead(5, 300), widest);
+    for (const int64_t m : {1, 2, 4, 49}) EXPECT_EQ(ahead(m, 300), 0) << m;
+  }
+}
+
 // B packed in chunks of tile columns; items that can't be rows of one product share each chunk.
 TEST(Workspace, ASharedBBeyondTheLimitIsPackedOnceForAllItems) {
   Case c;
