@@ -215,12 +215,14 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
   p.group = static_cast<u64>(at_least(kernel.group, 1));
   const bool empty = p.batches == 0 || p.rows == 0 || p.cols == 0;
   const int sizes_of_0 = (p.batches == 0 ? 1 : 0) + (p.rows == 0 ? 2 : 0) + (p.cols == 0 ? 4 : 0);
-  if ((kernel.missing_when >> sizes_of_0 & 1) != 0)
+  if ((kernel.missing_when >> sizes_of_0 & 1) != 0) {
+    unaligned = true;
     return fail(bad_sizes, "E0610: an output has elements that %s computes with each %s, and there is none",
                 kernel.file,
                 p.batches == 0 ? "batch item"
                 : p.rows == 0  ? "row"
                                : "column");
+  }
 
   MetalRoom room;
   const Number kept =

@@ -32,8 +32,9 @@ inline constexpr i64 int64_max = 0x7fffffffffffffff;
 
 // The calling thread's last error. Written by whatever fails, never cleared by success.
 inline thread_local char error_text[1024] = "";
-// Whether a call of this thread failed while it measured, before anything was enqueued, only for how tensors lie: their
-// alignment, or elements apart. Reset where it is asked.
+// Whether a call of this thread failed while it measured, before anything was enqueued, only for what other kernels
+// need not rely on: how tensors lie (their alignment, elements apart), or sizes that are not 0. Reset where it is
+// asked.
 inline thread_local bool unaligned = false;
 
 __attribute__((format(printf, 2, 3))) inline Status fail(Status status, const char* format, ...) {

@@ -18,6 +18,7 @@
 #include "driver/program_state.hpp"
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
+#include "package/gpu_call.hpp"
 #include "runtime/io/safetensors.hpp"
 
 namespace codetta::driver {
@@ -67,14 +68,23 @@ Result<std::vector<emit::host::File>> metal_files(const std::vector<Program>& pr
     CODETTA_TRY(auto hints, constant_hints(state.graph, values));
     hints.insert(hints.end(), options.size_hints.begin(), options.size_hints.end());
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
-    CODETTA_TRY(const plan::Plan plan,
-                plan::plan_program(optimized.graph, target, context.machine(target), hints, state.user_sources));
-    CODETTA_TRY(package::Package package,
-                emit::emit_package(plan, {.name = state.function.name, .build_id = build_id(), .origins = true}));
-    emit::host::Program program;
-    program.function = state.function.name;
-    program.package = std::make_shared<const package::Package>(std::move(package));
-    library.programs.push_back(std::move(program));
+    const auto packed = [&](plan::Alignment alignment) -> Result<package::PackageRef> {
+      CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target, context.machine(target), hints,
+                                                            state.user_sources, alignment));
+      CODETTA_TRY(package::Package package,
+                  emit::emit_package(plan, {.name = state.function.name, .build_id = build_id(), .origins = true}));
+      return std::make_shared<const package::Package>(std::move(package));
+    };
+    const size_t first = library.programs.size();
+    CODETTA_TRY(package::PackageRef hinted, packed(plan::Alignment::Hinted));
+    const bool misses = package::misses_stores(*hinted);
+    library.programs.push_back({.function = state.function.name, .package = std::move(hinted)});
+    if (!misses) continue;
+    // Tensors are row-major: sizes of 0 alone ask for other kernels.
+    CODETTA_TRY(package::PackageRef empty, packed(plan::Alignment::Empty));
+    library.programs.push_back({.function = state.function.name, .package = std::move(empty)});
+    library.by_size.push_back(
+        {.first = first, .count = 2, .axes = {}, .chosen = {0}, .less_aligned = {1}, .when_empty = {1}});
   }
   CODETTA_CHECK_OK(check_used(values, options, library.programs));
   EmbeddedBytes bytes;

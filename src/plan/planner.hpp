@@ -47,7 +47,10 @@ class ProgramPlanner {
   [[nodiscard]] GemmShape gemm_shape(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t factor_alignment(const ir::Graph& graph, ir::NodeId source) const;
-  [[nodiscard]] bool anywhere() const { return alignment_ == Alignment::Any || alignment_ == Alignment::Empty; }
+  // Of tensors of the caller's, which are row-major on Metal.
+  [[nodiscard]] bool anywhere() const {
+    return plan_.target.backend != Backend::metal && (alignment_ == Alignment::Any || alignment_ == Alignment::Empty);
+  }
   [[nodiscard]] bool lies_anywhere(const ir::Graph& graph, ir::NodeId source) const;
   // By product: what computing reductions of its rows for a later product adds to it, in microseconds.
   using StatisticsCosts = std::map<ir::NodeId, double>;

@@ -34,7 +34,7 @@ package::StepNames names_in(const Plan& plan) {
 std::vector<std::string_view> not_without(const Plan& plan, size_t kernel) {
   std::vector<std::string_view> all;
   const PlannedKernel& planned = plan.kernels[kernel];
-  if ((plan.target.backend != Backend::cuda && plan.target.backend != Backend::hip) || planned.user) return all;
+  if (plan.target.backend == Backend::cpu || planned.user) return all;
   unsigned missing = 0;
   const auto look = [&](const package::StepList& list) {
     for (const package::Step& step : list) {

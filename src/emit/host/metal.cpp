@@ -113,9 +113,12 @@ class MetalProgramPrinter : public StepBase {
     return text + "void* command_buffer";
   }
 
+  // The function of the header; of a program of a SizeTable the one that it calls.
   void print_call() {
-    const auto function = out_.block("__attribute__((visibility(\"default\"))) int ", function_name(library_, program_),
-                                     "(", parameters("MetalTensor", "i64"), ")");
+    const bool alone = table_of(library_, index_) == nullptr;
+    const auto function = out_.block(alone ? exported_head : "static ", "int ",
+                                     alone ? function_name(library_, program_) : program_function("call", index_), "(",
+                                     parameters("MetalTensor", "i64"), ")");
     out_.line("if (const int bad = ", library_.name, "_init()) return bad;");
     const auto pool = out_.block("@autoreleasepool");
     out_.line("View v[", std::max<size_t>(package_.buffers.size(), 1), "];");
@@ -160,6 +163,26 @@ class MetalProgramPrinter : public StepBase {
     out_.line("const MetalTensor* const tensors[] = {", tensors.empty() ? "nullptr" : tensors, "};");
     out_.line("return run_metal(steps_", index_, ", v, scalars, tensors, ", count, ", command_buffer, ",
               literal_text(program_.function), ");");
+  }
+
+  // The function of the header over the programs of its table: each refuses while it measures what the next one takes.
+  void print_choice(const SizeTable& table) {
+    const auto function = out_.block(exported_head, "int ", function_name(library_, program_), "(",
+                                     parameters("MetalTensor", "i64"), ")");
+    std::string arguments;
+    for (size_t i = 0; i < signature_.arguments.size(); ++i) arguments += CodeWriter::text_of("p", i, ", ");
+    for (size_t i = 0; i < signature_.symbols.size(); ++i) arguments += CodeWriter::text_of("q", i, ", ");
+    const auto call = [&](size_t program) {
+      return program_function("call", table.first + program) + "(" + arguments + "command_buffer)";
+    };
+    out_.line("unaligned = false;");
+    out_.line("int status = ", call(0), ";");
+    for (auto next = table.takes_over(0); next; next = table.takes_over(*next)) {
+      out_.line("if (status != bad_sizes || !unaligned) return status;");
+      out_.line("unaligned = false;");
+      out_.line("status = ", call(*next), ";");
+    }
+    out_.line("return status;");
   }
 
   void operator()(const package::DefineSymbol& step) {
@@ -362,7 +385,7 @@ std::string metal_header(const Library& library) {
   out.line("const char* ", library.name, "_get_last_error(void);");
   out.line("/* What a command buffer that has ended says of the work in it. */");
   out.line("int ", library.name, "_check(void* command_buffer);");
-  for (size_t i = 0; i < library.programs.size(); ++i) {
+  for (const size_t i : functions_of(library)) {
     const Program& program = library.programs[i];
     const Signature signature = signature_of(program);
     std::string line;
@@ -420,9 +443,7 @@ std::string metal_host(const Library& library, std::string* missing = nullptr) {
   out.line("using namespace codetta::host;");
   out.blank();
   out.line("extern \"C\" {");
-  const auto exported = [&](const auto&... pieces) {
-    return out.block("__attribute__((visibility(\"default\"))) ", pieces...);
-  };
+  const auto exported = [&](const auto&... pieces) { return out.block(exported_head, pieces...); };
   const std::string start = CodeWriter::text_of("start_metal(", family_number(library.target.arch), ", ",
                                                 literal_text(library.target.arch), ")");
   const auto start_with = [&](std::string_view path) {
@@ -454,6 +475,10 @@ std::string metal_host(const Library& library, std::string* missing = nullptr) {
     out.blank();
     printer->print_call();
   }
+  for (const SizeTable& table : library.by_size) {
+    out.blank();
+    printers[table.first]->print_choice(table);
+  }
   out.line("}");
   return out.str();
 }
@@ -470,8 +495,8 @@ Result<void> check_metal_library(const Library& library) {
   std::set<std::string> seen{library.name + "_init", library.name + "_check", library.name + "_get_last_error",
                              library.name + "_tensor"};
   if (!library.weights_file.empty()) seen.insert(library.name + "_load_weights");
-  for (const Program& program : library.programs) {
-    const std::string name = function_name(library, program);
+  for (const size_t first : functions_of(library)) {
+    const std::string name = function_name(library, library.programs[first]);
     if (const std::string why = public_name_defect(name); !why.empty()) return refuse(name, why);
     if (!seen.insert(name).second) return refuse(name, "the library has another function of that name");
   }

@@ -29,7 +29,7 @@ TEST(PlanForEmptySizes, RandomProgramsMissNothing) {
     options.control = seed % 4 == 0;
     options.products = seed % 5 != 0;
     const test::RandomProgram program = test::random_program(seed, options);
-    const char* const gpu = seed % 2 == 0 ? "hip:gfx942" : "cuda:sm_80";
+    const char* const gpu = seed % 3 == 0 ? "hip:gfx942" : seed % 3 == 1 ? "cuda:sm_80" : "metal:apple9";
     const auto any = plan_on(gpu, program.text, plan::Alignment::Any);
     if (!any) continue;
     missing += package::misses_stores(test::package_of(*any)) ? 1 : 0;

@@ -73,6 +73,7 @@ TEST(Explain, WhatIsNotMadeWithoutRows) {
   };
   EXPECT_NE(json_of(plan).find("\"not_without\":[\"rows\"]"), std::string::npos);
   EXPECT_NE(to_string(plan).find(line), std::string::npos);
+  EXPECT_EQ(not_without(plan_of(text, {}, "metal:apple9"), 0), std::vector<std::string_view>{"rows"});
   std::string of_four = text;
   of_four.replace(of_four.find("\"m\""), 3, "4");
   for (const Plan& other : {plan_of(text), plan_of(of_four, {}, "hip:gfx942")}) {  // CPUs make all
