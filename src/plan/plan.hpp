@@ -91,6 +91,7 @@ struct Plan {
   MemoryProblem temporaries;  // what was asked of the memory plan; MemoryRequest::buffer indexes `buffers`
   MemoryPlan memory;
   std::vector<FusionNote> notes;  // in the order of the decisions
+  size_t tries = 0;               // of kernels while they were found, in branches and loops, too
 };
 
 // What kernels of GPUs may rely on that copy several elements at a time.

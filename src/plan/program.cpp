@@ -92,6 +92,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
                                : better_apart(scope, region, discovery.candidates[0]);
   };
   CODETTA_TRY(ProgramRegions regions, find_regions(graph, refuses, options));
+  plan_.tries += regions.tries;
   if (scope.block == 0) plan_.notes = std::move(regions.notes);  // they name nodes of the program's own graph
   std::vector<KernelAccount> accounts = account_for(graph, regions.kernels);
   for (size_t k = 0; k < regions.kernels.size(); ++k) {

@@ -48,18 +48,17 @@ void RegionFinder::find_made() {
   }
 }
 
-void RegionFinder::find_made_behind() {
-  for (size_t r = 0; r < heads_.size(); ++r) {
-    if (heads_[r].level != r || !heads_[r].product) continue;
-    const std::vector<const Head*> all = heads_at(r);
-    const NodeId source = all[0]->a.source;
-    if (all[0]->tried_behind || level_[source.index()] == no_product || !cut_[source.index()] || is_made(source) ||
-        !can_make(*all[0], true, all.size()))
-      continue;
+void RegionFinder::find_made_behind(NodeId source) {
+  const int32_t level = level_[source.index()];
+  if (!options_.inside || level == no_product || !cut_[source.index()] || is_made(source)) return;
+  for (const size_t place : read_a_of_[static_cast<size_t>(level)]) {
+    const std::vector<const Head*> all = heads_at(place);
+    if (all[0]->a.source != source || all[0]->tried_behind || !can_make(*all[0], true, all.size())) continue;
     for (const Head* head : all) {
       Head& made = heads_[head_of_[head->node.index()]];
       made.makes_a = made.tried_behind = true;
     }
+    changed_places_.push_back(place);
   }
 }
 
@@ -72,6 +71,7 @@ void RegionFinder::make_factors(KernelRegion& region, size_t place) {
       Head& made = heads_[head_of_[head->node.index()]];
       (is_a ? made.makes_a : made.makes_b) = false;
     }
+    changed_places_.push_back(place);
     changed_ = true;
   };
   if (all[0]->makes_a) {
@@ -88,10 +88,12 @@ void RegionFinder::make_in_front(const KernelRegion& region, const Error& error)
   const bool is_a = !region.a_made.empty();
   note(is_a ? region.a.source : region.b.source, action::in_front, error);
   if (is_a) cut_statistics(level_[region.a.source.index()]);
-  for (const Head* head : heads_at(heads_[head_of_[region.matmul->index()]].level)) {
+  const size_t place = heads_[head_of_[region.matmul->index()]].level;
+  for (const Head* head : heads_at(place)) {
     Head& made = heads_[head_of_[head->node.index()]];
     (is_a ? made.makes_a : made.makes_b) = false;
   }
+  changed_places_.push_back(place);
   changed_ = true;
 }
 
@@ -224,22 +226,22 @@ std::optional<RegionFinder::Statistics> RegionFinder::statistics_for(const MadeF
   if (needs_others(found) ||
       std::any_of(found.others.begin(), found.others.end(), [&](NodeId node) { return reads_rows(node, found); }))
     return std::nullopt;
-  const Head& source = heads_[static_cast<size_t>(found.level)];
-  const auto producer = std::find_if(kernels_.begin(), kernels_.end(), [&](const KernelRegion& kernel) {
-    return source.product && kernel.matmul == source.node && kernel.more.empty() && !kernel.statistics;
-  });
-  if (producer == kernels_.end()) return std::nullopt;
-  found.producer = static_cast<size_t>(producer - kernels_.begin());
+  const auto& producer = products_[static_cast<size_t>(found.level)];
+  if (!producer || !producer->matmul || !producer->more.empty() || producer->statistics) return std::nullopt;
   return found;
 }
 
 bool RegionFinder::add_statistics() {
   bool again = false;
-  for (const KernelRegion& region : kernels_) {
-    if (!region.matmul || region.a_made.empty()) continue;
+  while (!untried_.empty()) {
+    const size_t place = untried_.extract(untried_.begin()).value();
+    const KernelRegion& region = *products_[place];
     Head& head = heads_[head_of_[region.matmul->index()]];
-    if (std::exchange(head.tried_statistics, true)) continue;
-    again = again || region.a_made[0].untried;
+    if (region.a_made.empty() || std::exchange(head.tried_statistics, true)) continue;
+    if (region.a_made[0].untried) {
+      changed_places_.push_back(place);
+      again = true;
+    }
     const auto found = statistics_for(region.a_made[0]);
     if (!found) continue;
     const auto map_of = [&](std::vector<NodeId> nodes, const std::vector<NodeId>& more) {
@@ -254,7 +256,7 @@ bool RegionFinder::add_statistics() {
     auto map = map_of(found->nodes, found->others);
     if (!map) map = map_of(found->nodes, {});
     if (!map) continue;
-    const KernelRegion& producer = kernels_[found->producer];
+    const KernelRegion& producer = *products_[static_cast<size_t>(found->level)];
     RowStatistics& statistics = statistics_
                                     .insert_or_assign(found->level, RowStatistics{producer.lowered, producer.stores,
                                                                                   producer.leaves, *std::move(map)})
@@ -267,6 +269,7 @@ bool RegionFinder::add_statistics() {
     for (NodeId node : found->nodes) {
       cut_[node.index()] = false;
       statistic_[node.index()] = true;
+      changed_nodes_.push_back(node);
     }
     return true;
   }
@@ -295,7 +298,7 @@ void RegionFinder::drop_statistics(const KernelRegion& region, const Error& erro
 void RegionFinder::cut_statistics(int32_t level) {
   if (level == no_product) return;
   for (NodeId node : of_level_[static_cast<size_t>(level)]) {
-    if (is_statistic(node)) cut_[node.index()] = changed_ = true;
+    if (is_statistic(node)) cut_off(node);
   }
   const auto taken = taken_back_.extract(level);
   if (!taken.empty()) notes_.insert(notes_.end(), taken.mapped().begin(), taken.mapped().end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the search for regions share: regions.cpp leads it, region_scopes.cpp says what a kernel loads and
-// stores, region_products.cpp and region_maps.cpp make the kernels.
+// What the parts of the search for regions share: regions.cpp says what may be a kernel's, region_rounds.cpp leads the
+// search, region_scopes.cpp says what a kernel loads and stores, region_products.cpp and region_maps.cpp make kernels.
 //
 // No cycles: a node's level is the last product or step that it depends on, in an order of these in which each comes
 // behind what it needs. Products and steps read values of lower levels, and map kernels hold values of one level, put
@@ -40,16 +40,21 @@ class RegionFinder {
                const std::vector<Together>& apart);
   // Nothing, where dissolved() says that products have to be tried one by one.
   Result<ProgramRegions> run();
+  [[nodiscard]] size_t tries() const { return tries_; }
   [[nodiscard]] const std::optional<std::pair<Together, Rejection>>& dissolved() const { return dissolved_; }
 
  private:
   using NodeId = ir::NodeId;
   using Key = std::vector<std::pair<uint32_t, uint32_t>>;
   struct Group {
-    int32_t level = no_product;
     std::vector<NodeId> nodes;  // stored here
-    std::vector<StoredValue> stores;
-    size_t kernel = 0;
+    KernelRegion region;
+  };
+  // Kernels of a level's values that no product's kernel computes; they share nothing with those of other levels.
+  struct LevelMaps {
+    std::vector<Group> groups;
+    std::map<NodeId, size_t> group_of;  // of a stored value; the last one where parts lie in several
+    std::vector<NodeId> reductions;     // that they compute; once for each kernel
   };
 
   struct Head {
@@ -86,14 +91,26 @@ class RegionFinder {
   [[nodiscard]] bool is_hooked(NodeId node) const { return hooked_[node.index()]; }
   [[nodiscard]] bool is_stored(NodeId node) const { return stored_[node.index()]; }
 
-  // What other kernels read, or the program returns; of what is needed at all.
-  void find_stored();
+  // ---- rounds (region_rounds.cpp) ----
+  // Decisions grow: what is cut off, or in memory, stays so but for statistics.
+  void cut_off(NodeId node);
+  void force(NodeId node);
+  void find_readers();
+  void find_needed();
+  // Whether other kernels read it, or the program returns it, by what its readers are; whether that is new.
+  bool find_stored(NodeId node);
+  // What a node's kernel reads: factors of a product by where they lie.
+  [[nodiscard]] std::vector<NodeId> read_by(NodeId node) const;
+  // What has changed since is followed to values that are stored, and to the kernels that are to be tried again.
+  void follow_changes();
+  void try_again_above(const std::vector<NodeId>& nodes);
+  void try_again(int32_t level);
+  void try_product_again(size_t place);
   // Inputs that a step cannot read as they are: numbers, and what lies in pieces where it must not.
   void force_operands(NodeId step);
   void note(NodeId node, std::string_view what, const Error& error);
-  void add(KernelRegion region);
   // Products in the order of the program, each with what it needs right in front of it; then the rest.
-  Result<std::vector<size_t>> execution_order();
+  [[nodiscard]] Result<std::vector<size_t>> execution_order(const std::vector<KernelRegion>& kernels) const;
 
   // ---- scopes: what a kernel loads, and where it stores ----
   // Walks back from `from`; `here`: whether a stored node is computed in this kernel all the same.
@@ -129,13 +146,12 @@ class RegionFinder {
   // Factors that depend on no product and that nothing else reads.
   void find_made();
   // An A that is map work behind an earlier product, once that is known.
-  void find_made_behind();
+  void find_made_behind(NodeId source);
   // Reductions of a made A that were cut off are tried where what they reduce is stored, once; whether there are any.
   bool add_statistics();
   // Reductions that a factor reads, whose product could compute them beside the rows; what else is stored behind it.
   struct Statistics {
     int32_t level = no_product;
-    size_t producer = 0;  // of kernels_
     std::vector<NodeId> nodes, others;
   };
   [[nodiscard]] std::optional<Statistics> statistics_for(const MadeFactor& made) const;
@@ -165,8 +181,8 @@ class RegionFinder {
   // The factors become a part of the product's program.
   std::optional<Error> take_inside(KernelRegion& region) const;
   void make_in_front(const KernelRegion& region, const Error& error);
-  Result<void> find_products();
-  void add_step(NodeId step);
+  Result<void> find_product(size_t place);
+  void add_step(size_t place);
   // ---- steps that hand a result over (region_hooks.cpp)
   void find_hooked();
   Result<void> add_hooked(size_t place);
@@ -174,7 +190,7 @@ class RegionFinder {
   [[nodiscard]] std::optional<std::pair<NodeId, Rejection>> unhooked(size_t place, const std::vector<NodeId>& outputs,
                                                                      const std::vector<NodeId>& leaves) const;
   [[nodiscard]] std::optional<Rejection> refuses_hook(const KernelRegion& region) const;
-  Result<void> lower_product(KernelRegion region);
+  Result<void> lower_product(size_t place, KernelRegion region);
   // Behind the product `failed` and what depends on it becomes map work; a value in front of it is stored.
   Result<void> cut_at(NodeId product, NodeId failed, const Error& error);
   // The first value behind the product in its kernel, or the first reduction there.
@@ -185,10 +201,11 @@ class RegionFinder {
                                             const types::Dim& cols) const;
 
   // ---- maps ----
-  Result<void> find_maps();
+  Result<void> find_maps(int32_t level);
   // Into a group in front of which all that it needs is computed, if one shares its work; else into a new one.
-  Result<void> place(std::vector<Group>& groups, std::map<NodeId, size_t>& group_of, size_t first, int32_t level,
-                     NodeId node, NodeId target, size_t part);
+  Result<void> place(LevelMaps& maps, NodeId node, NodeId target, size_t part);
+  // A reduction that several maps would compute is stored; whether there are any.
+  bool store_computed_again();
   // Rounds try the same regions again.
   Result<LoweredMap> try_map(const KernelRegion& region, NodeId* failed);
   // Of what `node` is computed from: the value nearest to the middle, by reductions, that all behind it goes through.
@@ -219,16 +236,35 @@ class RegionFinder {
   std::vector<uint32_t> users_;                  // by node: operands and outputs that it is
   std::vector<bool> hooked_;                     // by node: a result that its step hands over
   std::vector<bool> looked_at_;                  // by node: an index in memory that is checked
-  std::vector<bool> needed_, stored_, read_;     // by node, of this round; read_: by another kernel
-  std::vector<KernelRegion> kernels_;            // of this round
-  std::map<NodeId, std::set<size_t>> producer_;  // kernels that store a value (parts of a join: several)
-  std::map<Key, Lowered> known_;                 // products that have been lowered and are taken so
-  std::map<Key, Lowered> lowered_;               // that have been lowered, whatever came of it
+  // By node: by output or input of the program; what reads it, as read_by() says.
+  std::vector<std::vector<uint32_t>> outputs_of_;
+  std::vector<uint32_t> input_at_;
+  std::vector<std::vector<NodeId>> readers_;
+  std::vector<bool> needed_, stored_, read_;  // by node, as things stand; read_: by another kernel
+  // Computed where a product reads it; reductions are in memory.
+  std::vector<bool> of_factor_;
+  std::vector<std::optional<KernelRegion>> products_;  // and steps, by place
+  std::vector<LevelMaps> maps_;                        // by level, from no_product
+  std::vector<uint32_t> computed_;                     // by node: in how many maps, of reductions
+  std::vector<NodeId> computed_again_;                 // in more than one, since that was looked at
+  // What is to be tried again: products and steps by place, maps by level.
+  std::set<size_t> stale_products_;
+  std::set<int32_t> stale_maps_;
+  std::vector<NodeId> changed_nodes_;  // of which something has been decided that was not followed yet
+  std::vector<size_t> changed_places_;
+  std::vector<std::vector<size_t>> read_a_of_;          // by level: places whose A is of it
+  std::map<size_t, std::set<size_t>> read_statistics_;  // by place: those that it reduced rows for
+  std::set<size_t> untried_;                            // products with factors whose reductions may be tried elsewhere
+  std::vector<uint32_t> reached_;                       // by node: by which search, last
+  uint32_t searches_ = 0;
+  std::map<Key, Lowered> known_;    // products that have been lowered and are taken so
+  std::map<Key, Lowered> lowered_;  // that have been lowered, whatever came of it
   std::map<Key, LoweredMap> known_maps_;
   std::vector<FusionNote> notes_;
   std::map<int32_t, std::vector<FusionNote>> taken_back_;  // by level
-  std::map<NodeId, Rejection> apart_;  // stored values of this round that were not put where what they read is made
-  bool changed_ = false;
+  std::map<NodeId, Rejection> apart_;  // stored values that were not put where what they read is made
+  bool changed_ = false;               // by the kernel that was tried last
+  size_t tries_ = 0;
 };
 
 }  // namespace codetta::plan

@@ -15,16 +15,22 @@ using types::Dim;
 using types::Op;
 
 void RegionFinder::find_hooked() {
+  std::map<NodeId, Head*> further;  // of those that hand a further result over
   for (Head& head : heads_) {
     const auto hook = options_.hooks.find(head.node);
     if (hook == options_.hooks.end()) continue;
     if (hook->second.result == 0) head.hooked = head.node;
-    for (size_t i = head.node.index(); i < graph_.size() && !head.hooked; ++i) {
-      const auto* result = std::get_if<ir::ResultAttr>(&graph_.attr(NodeId(i)));
-      if (result != nullptr && graph_.operands(NodeId(i))[0] == head.node &&
-          static_cast<size_t>(result->index) == hook->second.result)
-        head.hooked = NodeId(i);
-    }
+    if (!head.hooked) further.emplace(head.node, &head);
+  }
+  for (size_t i = 0; i < graph_.size() && !further.empty(); ++i) {
+    const auto* result = std::get_if<ir::ResultAttr>(&graph_.attr(NodeId(i)));
+    const auto found = result == nullptr ? further.end() : further.find(graph_.operands(NodeId(i))[0]);
+    if (found == further.end() || static_cast<size_t>(result->index) != options_.hooks.at(found->first).result)
+      continue;
+    found->second->hooked = NodeId(i);
+    further.erase(found);
+  }
+  for (const Head& head : heads_) {
     if (head.hooked) hooked_[head.hooked->index()] = true;
   }
 }
@@ -103,11 +109,10 @@ Result<void> RegionFinder::add_hooked(size_t place) {
   region.step = step;
   region.hook.emplace().value = value;
   std::vector<NodeId> outputs;
-  for (size_t i = std::min(step.index(), value.index()); i < graph_.size(); ++i) {
-    const NodeId node(i);
+  for (const NodeId node : of_level(level)) {
     const bool made = node == step || (graph_.node(node).op == Op::result && graph_.operands(node)[0] == step);
-    if (made && node != value && stored_[i]) region.hook->others.push_back(place_of_result(node));
-    if (!stored_[i] || !needed_[i] || !of_product(node) || level_[i] != level) continue;
+    if (made && node != value && is_stored(node)) region.hook->others.push_back(place_of_result(node));
+    if (!is_stored(node) || !needed_[node.index()] || !of_product(node)) continue;
     outputs.push_back(node);
     for (const StoredValue& stored : places_of(node, node, 0)) region.stores.push_back(stored);
   }
@@ -140,7 +145,7 @@ Result<void> RegionFinder::add_hooked(size_t place) {
   region.leaves.insert(region.leaves.end(), operands.begin(), operands.end());
   std::sort(region.leaves.begin(), region.leaves.end());
   region.leaves.erase(std::unique(region.leaves.begin(), region.leaves.end()), region.leaves.end());
-  add(std::move(region));
+  products_[place] = std::move(region);
   return {};
 }
 

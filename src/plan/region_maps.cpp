@@ -56,36 +56,32 @@ void take(KernelRegion& region, LoweredMap lowered) {
 
 }  // namespace
 
-Result<void> RegionFinder::find_maps() {
-  apart_.clear();
-  std::vector<Group> groups;
-  std::map<NodeId, size_t> group_of;  // of a stored value; the last one where parts lie in several
-  for (int32_t level = no_product; level < static_cast<int32_t>(heads_.size()); ++level) {
-    const size_t first = groups.size();
-    for (const NodeId node : of_level(level)) {
-      if (!stored_[node.index()] || !needed_[node.index()] || of_product(node)) continue;
-      const bool join = graph_.node(node).op == Op::join;
-      const auto parts = graph_.operands(node);
-      for (size_t part = 0; part < (join ? parts.size() : 1); ++part) {
-        CODETTA_CHECK_OK(place(groups, group_of, first, level, join ? parts[part] : node, node, part));
-        if (changed_) return {};
-      }
+Result<void> RegionFinder::find_maps(int32_t level) {
+  LevelMaps& maps = maps_[static_cast<size_t>(level + 1)];
+  for (const NodeId node : maps.reductions) --computed_[node.index()];
+  maps = {};
+  for (const NodeId node : of_level(level)) apart_.erase(node);
+  for (const NodeId node : of_level(level)) {
+    if (!stored_[node.index()] || !needed_[node.index()] || of_product(node)) continue;
+    const bool join = graph_.node(node).op == Op::join;
+    const auto parts = graph_.operands(node);
+    for (size_t part = 0; part < (join ? parts.size() : 1); ++part) {
+      CODETTA_CHECK_OK(place(maps, join ? parts[part] : node, node, part));
+      if (changed_) return {};
     }
   }
-  // A reduction that several kernels would compute is stored.
-  std::vector<uint32_t> computed(graph_.size());
-  for (const Group& group : groups) {
+  for (const Group& group : maps.groups) {
     std::vector<NodeId> open;
-    for (const StoredValue& store : group.stores) open.push_back(store.node);
-    const std::vector<NodeId>& leaves = kernels_[group.kernel].leaves;
+    for (const StoredValue& store : group.region.stores) open.push_back(store.node);
+    const std::vector<NodeId>& leaves = group.region.leaves;
     std::set<NodeId> seen;
     while (!open.empty()) {
       const NodeId node = open.back();
       open.pop_back();
       if (!seen.insert(node).second || std::binary_search(leaves.begin(), leaves.end(), node)) continue;
-      if (types::op_info(graph_.node(node).op).is_reduction() && ++computed[node.index()] == 2 &&
-          !forced_[node.index()]) {
-        forced_[node.index()] = changed_ = true;
+      if (types::op_info(graph_.node(node).op).is_reduction()) {
+        maps.reductions.push_back(node);
+        if (++computed_[node.index()] == 2) computed_again_.push_back(node);
       }
       for (NodeId operand : graph_.operands(node)) open.push_back(operand);
     }
@@ -93,32 +89,43 @@ Result<void> RegionFinder::find_maps() {
   return {};
 }
 
-Result<void> RegionFinder::place(std::vector<Group>& groups, std::map<NodeId, size_t>& group_of, size_t first,
-                                 int32_t level, NodeId node, NodeId target, size_t part) {
+bool RegionFinder::store_computed_again() {
+  bool any = false;
+  for (const NodeId node : std::exchange(computed_again_, {})) {
+    if (computed_[node.index()] < 2 || forced_[node.index()]) continue;
+    force(node);
+    any = true;
+  }
+  return any;
+}
+
+Result<void> RegionFinder::place(LevelMaps& maps, NodeId node, NodeId target, size_t part) {
+  std::vector<Group>& groups = maps.groups;
+  std::map<NodeId, size_t>& group_of = maps.group_of;
   const std::vector<StoredValue> stores = places_of(node, target, part);
   if (stores.empty()) return {};                               // where its step has put it
   const bool copied_part = node != target && is_stored(node);  // a part of a join that lies in memory anyway
   const std::vector<NodeId> own =
       leaves_of({node}, KernelRegion{}, [&](NodeId n) { return n == node && !copied_part; });
-  size_t earliest = first;
+  size_t earliest = 0;
   bool depends = false;
   for (NodeId leaf : own) {
     const auto found = group_of.find(leaf);
     if (found == group_of.end()) continue;
-    depends = depends || found->second >= first;
+    depends = true;
     // What is looked at before a kernel runs is not made by it.
     earliest = std::max(earliest, found->second + (looked_at_[leaf.index()] ? 1 : 0));
   }
   const size_t from = groups.size() > looked_back ? groups.size() - looked_back : 0;
-  for (size_t g = groups.size(); g-- > std::max({earliest, from, first});) {
+  for (size_t g = groups.size(); g-- > std::max(earliest, from);) {
     Group& group = groups[g];
-    KernelRegion& before = kernels_[group.kernel];
+    KernelRegion& before = group.region;
     const bool shares = (depends && g == earliest) || std::any_of(own.begin(), own.end(), [&](NodeId leaf) {
                           return std::find(before.leaves.begin(), before.leaves.end(), leaf) != before.leaves.end();
                         });
     if (!shares) continue;
     KernelRegion merged;
-    merged.stores = group.stores;
+    merged.stores = before.stores;
     merged.stores.insert(merged.stores.end(), stores.begin(), stores.end());
     std::vector<NodeId> nodes;
     for (const StoredValue& store : merged.stores) nodes.push_back(store.node);
@@ -136,12 +143,10 @@ Result<void> RegionFinder::place(std::vector<Group>& groups, std::map<NodeId, si
       continue;
     }
     take(merged, *lowered);
-    group.stores = merged.stores;
     group.nodes.push_back(target);
     group_of[target] = std::max(g, group_of.contains(target) ? group_of[target] : g);
     apart_.erase(target);
     before = std::move(merged);
-    for (const StoredValue& store : stores) producer_[store.target].insert(group.kernel);
     return {};
   }
   KernelRegion region;
@@ -155,14 +160,8 @@ Result<void> RegionFinder::place(std::vector<Group>& groups, std::map<NodeId, si
     if (changed_) return {};  // else it is this value's own kernel as it is
   }
   take(region, *lowered);
-  Group group;
-  group.level = level;
-  group.nodes = {target};
-  group.stores = stores;
-  group.kernel = kernels_.size();
   group_of[target] = groups.size();  // the last one, where the parts of a join lie in several
-  groups.push_back(std::move(group));
-  add(std::move(region));
+  groups.push_back({{target}, std::move(region)});
   return {};
 }
 
@@ -261,38 +260,38 @@ std::optional<NodeId> RegionFinder::half_of(NodeId node, const std::vector<NodeI
 Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId failed, const std::vector<NodeId>& leaves,
                                           const Error& error) {
   const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
-  const auto force = [&](NodeId n) {
+  const auto store = [&](NodeId n) {
     const bool itself = n == node && node == target;  // a part of a join may be stored on its own
     const bool possible = !itself && !is_leaf(n) && !forced_[n.index()] && graph_.node(n).op != Op::literal &&
                           types::op_info(graph_.node(n).op).rule != types::OpRule::index;
     if (!possible) return false;
-    forced_[n.index()] = changed_ = true;
+    force(n);
     note(n, action::stored, error);
     return true;
   };
   const auto copy = [&](NodeId n) {  // an input, or what a step makes where an output lies, so that it has no gaps
     const bool made = is_made(n) && !is_hooked(n) && !lies_contiguous(n);
     if (!(made || is_input(n)) || forced_[n.index()] || n == node) return false;
-    forced_[n.index()] = changed_ = true;
+    force(n);
     note(n, action::copied, error);
     return true;
   };
   if (error.code() == static_cast<uint16_t>(diag::Code::epilogue_large)) {
-    if (const auto waist = waist_of(node, leaves); waist && force(*waist)) return {};
+    if (const auto waist = waist_of(node, leaves); waist && store(*waist)) return {};
     const auto bytes = static_cast<int64_t>(leaves.size() * sizeof(codetta::gpu::Operand));
     if (options_.parameter_bytes != 0 && 2 * bytes > options_.parameter_bytes) {
-      if (const auto half = half_of(node, leaves); half && force(*half)) return {};
+      if (const auto half = half_of(node, leaves); half && store(*half)) return {};
     }
   }
   const types::OpInfo& info = types::op_info(graph_.node(failed).op);
   if (info.op == Op::take || info.op == Op::gather) {
-    if (force(graph_.operands(failed)[0])) return {};
+    if (store(graph_.operands(failed)[0])) return {};
   }
   if (info.op == Op::reshape) {
     const NodeId operand = graph_.operands(failed)[0];
-    if (force(operand) || copy(operand)) return {};
+    if (store(operand) || copy(operand)) return {};
   }
-  if ((info.is_reduction() || info.op == Op::join) && force(failed)) return {};
+  if ((info.is_reduction() || info.op == Op::join) && store(failed)) return {};
   // Reductions in it, the last first; then everything that its own operation works on.
   std::set<NodeId> seen;
   std::vector<NodeId> open{node}, reductions;
@@ -305,11 +304,11 @@ Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId fai
   }
   std::sort(reductions.begin(), reductions.end());
   while (!reductions.empty()) {
-    if (force(reductions.back())) return {};
+    if (store(reductions.back())) return {};
     reductions.pop_back();
   }
   bool any = false;
-  for (NodeId operand : graph_.operands(node)) any = force(operand) || any;
+  for (NodeId operand : graph_.operands(node)) any = store(operand) || any;
   for (NodeId operand : graph_.operands(node)) any = any || copy(operand);
   if (any) return {};
   return error;

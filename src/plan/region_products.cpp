@@ -15,77 +15,73 @@ using ir::NodeId;
 using types::Dim;
 using types::Op;
 
-Result<void> RegionFinder::find_products() {
-  for (size_t r = 0; r < heads_.size(); ++r) {
-    const Head& last = heads_[r];
-    if (!needed_[last.node.index()] || last.level != r) continue;
-    if (last.hooked) {
-      CODETTA_CHECK_OK(add_hooked(r));
-      if (changed_) return {};
-      continue;
-    }
-    if (is_made(last.node)) {
-      add_step(last.node);
-      continue;
-    }
-    const Head& head = last.together.empty() ? last : heads_[last.together[0]];
-    const NodeId product = head.node;
-    KernelRegion region;
-    region.matmul = product;
-    region.a = head.a;
-    region.b = head.b;
-    size_t first = product.index();
-    for (size_t p = 1; p < last.together.size(); ++p) {
-      const Head& further = heads_[last.together[p]];
-      region.more.push_back({further.node, further.b});
-      first = std::min<size_t>(first, further.node.index());
-    }
-    std::vector<NodeId> outputs;
-    for (const NodeId node : of_level_[r]) {
-      if (node.index() < first || !stored_[node.index()] || !needed_[node.index()] || !of_product(node)) continue;
-      outputs.push_back(node);
-      if (is_statistic(node)) region.statistics = statistics_.at(static_cast<int32_t>(r));
-      for (const StoredValue& place : places_of(node, node, 0)) region.stores.push_back(place);
-    }
-    const auto level = static_cast<int32_t>(r);
-    region.leaves =
-        leaves_of(outputs, region, [&](NodeId node) { return of_product(node) && level_[node.index()] == level; });
-    const auto& shape = graph_.type(product).shape;
-    region.rows = shape[shape.size() - 2];
-    region.cols = shape.back();
-    region.batch = Dim::constant(1);
-    for (size_t d = 0; d + 2 < shape.size(); ++d) region.batch = region.batch * shape[d];
-    make_factors(region, r);
-    if (changed_) return {};
-    CODETTA_CHECK_OK(lower_product(std::move(region)));
-    if (changed_) return {};
+Result<void> RegionFinder::find_product(size_t place) {
+  const Head& last = heads_[place];
+  if (last.hooked) return add_hooked(place);
+  if (is_made(last.node)) {
+    add_step(place);
+    return {};
   }
-  return {};
+  const Head& head = last.together.empty() ? last : heads_[last.together[0]];
+  const NodeId product = head.node;
+  KernelRegion region;
+  region.matmul = product;
+  region.a = head.a;
+  region.b = head.b;
+  size_t first = product.index();
+  for (size_t p = 1; p < last.together.size(); ++p) {
+    const Head& further = heads_[last.together[p]];
+    region.more.push_back({further.node, further.b});
+    first = std::min<size_t>(first, further.node.index());
+  }
+  const auto level = static_cast<int32_t>(place);
+  std::vector<NodeId> outputs;
+  for (const NodeId node : of_level(level)) {
+    if (node.index() < first || !stored_[node.index()] || !needed_[node.index()] || !of_product(node)) continue;
+    outputs.push_back(node);
+    if (is_statistic(node)) region.statistics = statistics_.at(level);
+    for (const StoredValue& stored : places_of(node, node, 0)) region.stores.push_back(stored);
+  }
+  region.leaves =
+      leaves_of(outputs, region, [&](NodeId node) { return of_product(node) && level_[node.index()] == level; });
+  const auto& shape = graph_.type(product).shape;
+  region.rows = shape[shape.size() - 2];
+  region.cols = shape.back();
+  region.batch = Dim::constant(1);
+  for (size_t d = 0; d + 2 < shape.size(); ++d) region.batch = region.batch * shape[d];
+  make_factors(region, place);
+  for (const auto* factors : {&region.a_made, &region.b_made}) {
+    for (const MadeFactor& made : *factors) {
+      if (made.reduced_by) read_statistics_[heads_[head_of_[made.reduced_by->index()]].level].insert(place);
+    }
+  }
+  if (changed_) return {};
+  return lower_product(place, std::move(region));
 }
 
-void RegionFinder::add_step(NodeId step) {
+void RegionFinder::add_step(size_t place) {
+  const NodeId step = heads_[place].node;
   KernelRegion region;
   region.step = step;
   const auto operands = graph_.operands(step);
   region.leaves.assign(operands.begin(), operands.end());
   std::sort(region.leaves.begin(), region.leaves.end());
   region.leaves.erase(std::unique(region.leaves.begin(), region.leaves.end()), region.leaves.end());
-  for (size_t i = step.index(); i < graph_.size(); ++i) {
-    const NodeId node(i);
+  for (const NodeId node : of_level(static_cast<int32_t>(place))) {
     const bool own = node == step || (graph_.node(node).op == Op::result && graph_.operands(node)[0] == step);
-    if (own && stored_[i]) region.stores.push_back(place_of_result(node));
+    if (own && is_stored(node)) region.stores.push_back(place_of_result(node));
   }
-  add(std::move(region));
+  products_[place] = std::move(region);
 }
 
-Result<void> RegionFinder::lower_product(KernelRegion region) {
+Result<void> RegionFinder::lower_product(size_t place, KernelRegion region) {
   const NodeId product = *region.matmul;
   const bool made = options_.inside && !(region.a_made.empty() && region.b_made.empty());
   const bool inside = made || (options_.inside && !region.more.empty());
   const auto key = key_of(region);
   if (const auto found = known_.find(key); found != known_.end() && !inside) {
     region.lowered = found->second;
-    add(std::move(region));
+    products_[place] = std::move(region);
     return {};
   }
   // What its rows' statistics need of kernels behind it has been stored since.
@@ -158,7 +154,7 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
     }
     if (code == diag::Code::better_behind) {
       const auto alone = behind_reductions(graph_, region, options_.size);
-      for (NodeId node : alone->nodes) cut_[node.index()] = changed_ = true;
+      for (NodeId node : alone->nodes) cut_off(node);
       note(alone->nodes[0], action::cut_off, diag::error(code, "a kernel of its own takes less time").reason(no->text));
       return {};
     }
@@ -182,7 +178,7 @@ Result<void> RegionFinder::lower_product(KernelRegion region) {
         .help("choose another target, or other element types");
   }
   if (!inside) known_.emplace(key, region.lowered);
-  add(std::move(region));
+  products_[place] = std::move(region);
   return {};
 }
 
@@ -221,26 +217,26 @@ void RegionFinder::dissolve(const KernelRegion& region, Rejection why) {
 Result<void> RegionFinder::cut_at(NodeId product, NodeId failed, const Error& error) {
   const int32_t level = level_[product.index()];
   const size_t f = failed.index();
-  changed_ = true;
   if (failed != product && level_[f] == level && !cut_[f]) {
-    cut_[f] = true;
+    cut_off(failed);
     note(failed, action::cut_off, error);
   } else if (level_[f] == no_product && !is_input(failed) && !forced_[f] && !stored_[f]) {
-    forced_[f] = true;
+    force(failed);
     note(failed, action::in_front, error);
   } else {
-    changed_ = false;
     for (const NodeId node : of_level(level)) {
       if (node.index() <= product.index() || cut_[node.index()]) continue;
       if (!changed_) note(node, action::cut_off, error);
-      cut_[node.index()] = changed_ = true;
+      cut_off(node);
     }
     if (!changed_) return error;
   }
   for (const NodeId node : of_level(level)) {
     const size_t i = node.index();
     if (i <= product.index() || cut_[i] || is_hooked(node)) continue;
-    for (NodeId operand : graph_.operands(node)) cut_[i] = cut_[i] || cut_[operand.index()];
+    const auto operands = graph_.operands(node);
+    if (std::any_of(operands.begin(), operands.end(), [&](NodeId operand) { return cut_[operand.index()]; }))
+      cut_off(node);
   }
   return {};
 }

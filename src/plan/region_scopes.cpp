@@ -13,10 +13,7 @@ using types::Dim;
 using types::Op;
 
 const ir::GraphInput* RegionFinder::input_of(NodeId node) const {
-  for (const ir::GraphInput& input : graph_.inputs()) {
-    if (input.node == node) return &input;
-  }
-  return nullptr;
+  return is_input(node) ? &graph_.inputs()[input_at_[node.index()]] : nullptr;
 }
 
 bool RegionFinder::writes_outputs(NodeId made) const {
@@ -110,9 +107,8 @@ std::string RegionFinder::name_of(NodeId node) const {
 }
 
 StoredValue RegionFinder::place_of_result(NodeId node) const {
-  for (size_t o = 0; o < graph_.outputs().size() && writes_outputs(node); ++o) {
-    const ir::GraphOutput& output = graph_.outputs()[o];
-    if (output.node == node && output.dtype == graph_.type(node).dtype) return {node, node, 0, o};
+  for (const uint32_t o : outputs_of_[node.index()]) {
+    if (writes_outputs(node) && graph_.outputs()[o].dtype == graph_.type(node).dtype) return {node, node, 0, o};
   }
   return {node, node, 0, std::nullopt};
 }
@@ -121,18 +117,16 @@ std::vector<StoredValue> RegionFinder::places_of(NodeId node, NodeId target, siz
   if (is_made(target) && !is_hooked(target)) {
     const StoredValue first = place_of_result(target);
     std::vector<StoredValue> copies;
-    for (size_t o = 0; o < graph_.outputs().size(); ++o) {
-      if (graph_.outputs()[o].node == target && first.output != o) copies.push_back({node, target, part, o});
+    for (const uint32_t o : outputs_of_[target.index()]) {
+      if (first.output != o) copies.push_back({node, target, part, o});
     }
     return copies;
   }
   std::vector<StoredValue> places;
   bool readable = false;
-  for (size_t o = 0; o < graph_.outputs().size(); ++o) {
-    const ir::GraphOutput& output = graph_.outputs()[o];
-    if (output.node != target) continue;
+  for (const uint32_t o : outputs_of_[target.index()]) {
     places.push_back({node, target, part, o});
-    readable = readable || output.dtype == graph_.type(target).dtype;
+    readable = readable || graph_.outputs()[o].dtype == graph_.type(target).dtype;
   }
   if (read_[target.index()] && (!readable || is_input(target))) places.push_back({node, target, part, std::nullopt});
   return places;
@@ -185,15 +179,13 @@ void RegionFinder::find_indices() {
 }
 
 void RegionFinder::find_reads(KernelRegion& region) const {
-  std::set<NodeId> seen;
+  std::set<NodeId> seen(region.leaves.begin(), region.leaves.end());
   std::vector<NodeId> open;
   for (const StoredValue& store : region.stores) open.push_back(store.node);
   while (!open.empty()) {
     const NodeId node = open.back();
     open.pop_back();
     if (!seen.insert(node).second || region.computes(node)) continue;
-    const bool leaf = std::find(region.leaves.begin(), region.leaves.end(), node) != region.leaves.end();
-    if (leaf) continue;
     const Op op = graph_.node(node).op;
     if (op == Op::take || op == Op::gather) {
       const IndexRead read{index_source(graph_.operands(node)[1]), indexed_size(node)};

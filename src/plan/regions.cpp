@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions are found by trying: what a lowering refuses is cut off behind its product or stored in front of its user,
-// and the rest is tried again. Every round cuts or stores one value more, so it ends.
+// Cutting a program into kernels: in what order products and steps come, and what is of their kernels or in memory from
+// the start.
 #include "plan/regions.hpp"
 
 #include <algorithm>
@@ -129,7 +129,17 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
       forced_(graph.size()),
       statistic_(graph.size()),
       hooked_(graph.size()),
-      looked_at_(graph.size()) {
+      looked_at_(graph.size()),
+      outputs_of_(graph.size()),
+      input_at_(graph.size()),
+      stored_(graph.size()),
+      read_(graph.size()),
+      of_factor_(graph.size()),
+      computed_(graph.size()) {
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    input_at_[graph.inputs()[i].node.index()] = static_cast<uint32_t>(i);
+  for (size_t o = 0; o < graph.outputs().size(); ++o)
+    outputs_of_[graph.outputs()[o].node.index()].push_back(static_cast<uint32_t>(o));
   find_heads();
   find_hooked();
   const auto by_depth = [&] {
@@ -161,6 +171,8 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
     for (NodeId operand : graph.operands(NodeId(i))) level_[i] = std::max(level_[i], level_[operand.index()]);
   }
   of_level_.resize(heads_.size());
+  products_.resize(heads_.size());
+  maps_.resize(heads_.size() + 1);
   for (size_t i = 0; i < graph.size(); ++i) {
     const int32_t level = level_[i];
     (level == no_product ? of_no_level_ : of_level_[static_cast<size_t>(level)]).push_back(NodeId(i));
@@ -171,6 +183,7 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
       force_operands(NodeId(i));
     }
   }
+  find_readers();
   if (options.prologues) find_made();
   if (options.check_indices) find_indices();
   for (size_t i = 0; i < graph.size(); ++i) {
@@ -180,86 +193,9 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
   }
 }
 
-Result<ProgramRegions> RegionFinder::run() {
-  while (true) {
-    if (options_.inside) find_made_behind();
-    find_stored();
-    kernels_.clear();
-    producer_.clear();
-    changed_ = false;
-    CODETTA_CHECK_OK(find_products());
-    if (!changed_) CODETTA_CHECK_OK(find_maps());
-    if (dissolved_) return ProgramRegions{};
-    if (!changed_ && !add_statistics()) break;
-  }
-  for (KernelRegion& region : kernels_) {
-    if (options_.check_indices && !region.step) find_reads(region);
-  }
-  ProgramRegions result;
-  CODETTA_TRY(const std::vector<size_t> order, execution_order());
-  for (const size_t k : order) result.kernels.push_back(std::move(kernels_[k]));
-  result.notes = std::move(notes_);
-  for (auto& [node, why] : apart_) {
-    why.span = graph_.span(node);
-    result.notes.push_back({node, std::string(action::apart), std::move(why)});
-  }
-  return result;
-}
-
 void RegionFinder::note(NodeId node, std::string_view what, const Error& error) {
   std::string text = diag::sentence(error.diagnostics().front());
   notes_.push_back({node, std::string(what), {error.code(), {}, std::move(text), graph_.span(node)}});
-}
-
-void RegionFinder::find_stored() {
-  stored_.assign(graph_.size(), false);
-  read_.assign(graph_.size(), false);
-  needed_.assign(graph_.size(), false);
-  for (const ir::GraphOutput& output : graph_.outputs()) {
-    needed_[output.node.index()] = true;
-    stored_[output.node.index()] = true;
-  }
-  const auto reads = [&](NodeId node) {
-    needed_[node.index()] = true;
-    if (is_input(node) && !forced_[node.index()]) return;
-    stored_[node.index()] = read_[node.index()] = true;
-  };
-  for (const Head& head : heads_) {
-    if (head.hooked && options_.hooks.at(head.node).kept) reads(*head.hooked);
-  }
-  std::vector<bool> of_factor(graph_.size());  // computed where a product reads it; reductions are in memory
-  for (size_t i = graph_.size(); i-- > 0;) {
-    const NodeId node(i);
-    if (!needed_[i] || is_input(node)) continue;
-    if (graph_.node(node).op == Op::matmul) {
-      const Head& head = heads_[head_of_[i]];
-      const auto takes = [&](bool made, NodeId source, bool inside) {
-        if (!made) return reads(source);
-        needed_[source.index()] = true;
-        of_factor[source.index()] = inside;
-      };
-      takes(head.makes_a, head.a.source, options_.inside);
-      takes(head.makes_b, head.b.source, head.makes_a && head.b.source == head.a.source && options_.inside);
-      continue;
-    }
-    const Op op = graph_.node(node).op;
-    for (NodeId operand : graph_.operands(node)) {
-      const size_t o = operand.index();
-      needed_[o] = true;
-      if (op == Op::result) continue;
-      if (of_factor[i] && !stored_[i]) {
-        if (types::op_info(graph_.node(operand).op).is_reduction()) reads(operand);
-        of_factor[o] = true;
-      }
-      if (forced_[o] || is_step(op) || (is_made(operand) && !is_hooked(operand))) {
-        reads(operand);
-      } else if (of_product(operand)) {
-        if (!of_product(node) || level_[i] != level_[o]) reads(operand);
-      } else if (cut_[o] && of_product(node) && !is_statistic(node)) {
-        reads(operand);
-      }
-    }
-  }
 }
 
 void RegionFinder::force_operands(NodeId step) {
@@ -273,38 +209,6 @@ void RegionFinder::force_operands(NodeId step) {
     const bool pieces = (permuted || plain) && !lies_contiguous(operands[i]);
     if ((input_of(operands[i])->is_scalar || pieces) && !calls) forced_[operands[i].index()] = true;
   }
-}
-
-void RegionFinder::add(KernelRegion region) {
-  if (region.hook) {
-    for (const StoredValue& store : region.hook->others) producer_[store.target].insert(kernels_.size());
-  }
-  for (const StoredValue& store : region.stores) producer_[store.target].insert(kernels_.size());
-  kernels_.push_back(std::move(region));
-}
-
-Result<std::vector<size_t>> RegionFinder::execution_order() {
-  std::vector<std::set<size_t>> needs(kernels_.size());
-  for (size_t k = 0; k < kernels_.size(); ++k) {
-    const auto want = [&](NodeId node) {
-      if (is_input(node) && !copied(node, kernels_[k])) return;
-      const auto found = producer_.find(node);
-      if (found != producer_.end()) needs[k].insert(found->second.begin(), found->second.end());
-    };
-    for (NodeId leaf : kernels_[k].leaves) want(leaf);
-    if (kernels_[k].matmul) {
-      if (kernels_[k].a_made.empty()) want(kernels_[k].a.source);
-      if (kernels_[k].b_made.empty()) want(kernels_[k].b.source);
-      for (const auto* factors : {&kernels_[k].a_made, &kernels_[k].b_made}) {
-        for (const MadeFactor& made : *factors) {
-          for (NodeId leaf : made.leaves) want(leaf);
-        }
-      }
-      for (const FurtherProduct& further : kernels_[k].more) want(further.b.source);
-    }
-    needs[k].erase(k);  // what copies a step's result to an output is among those that store it
-  }
-  return order_of_needs(needs);
 }
 
 Result<std::vector<size_t>> order_of_needs(const std::vector<std::set<size_t>>& needs) {
@@ -346,10 +250,13 @@ bool is_step(Op op) {
 Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options) {
   std::vector<RegionFinder::Together> apart;
   std::vector<FusionNote> notes;
+  size_t tries = 0;
   while (true) {
     RegionFinder finder(graph, refuses, options, apart);
     CODETTA_TRY(ProgramRegions regions, finder.run());
+    tries += finder.tries();
     if (!finder.dissolved()) {
+      regions.tries = tries;
       regions.notes.insert(regions.notes.begin(), notes.begin(), notes.end());
       return regions;
     }

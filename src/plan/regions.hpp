@@ -105,6 +105,7 @@ struct KernelRegion {
 struct ProgramRegions {
   std::vector<KernelRegion> kernels;  // in execution order
   std::vector<FusionNote> notes;
+  size_t tries = 0;  // how often a product, or the maps of a level, were tried
 };
 
 // What a size is expected to be.
