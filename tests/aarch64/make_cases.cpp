@@ -33,7 +33,9 @@ class Writer {
   // Whether all went well.
   bool add_example(const std::string& name, const std::string& example);
   bool add_unit(const std::string& name, const numerics::Unit& unit, uint64_t seed);
-  bool finish() const { return write("cases.inc", data_ + "const Case cases[] = {\n" + cases_ + "};\n"); }
+  bool finish() const {
+    return write("cases.bin", bytes_) && write("cases.inc", data_ + "const Case cases[] = {\n" + cases_ + "};\n");
+  }
 
  private:
   bool add(const std::string& name, const cli::GemmOptions& options);
@@ -42,26 +44,27 @@ class Writer {
     file << text;
     return static_cast<bool>(file);
   }
-  // The bytes of a contiguous view; returns the array's name.
-  std::string bytes_of(const std::string& name, const void* data, size_t size) {
-    data_ += "alignas(64) unsigned char " + name + "[] = {";
-    char byte[8];
-    for (size_t i = 0; i < size; ++i) {
-      std::snprintf(byte, sizeof byte, "%d,", static_cast<const unsigned char*>(data)[i]);
-      data_ += byte;
-    }
-    data_ += size == 0 ? "0};\n" : "};\n";
+  // The assembler takes an array's bytes from a file: a compiler reads numbers far more slowly. Returns its name.
+  std::string bytes_of(const std::string& name, const void* data, size_t size,
+                       const std::string& type = "unsigned char") {
+    bytes_.resize((bytes_.size() + 63) / 64 * 64);
+    const std::string from = size == 0 ? ".zero 1"  // none of .incbin are all that is left
+                                       : ".incbin \\\"" + folder_ + "/cases.bin\\\", " + std::to_string(bytes_.size()) +
+                                             ", " + std::to_string(size);
+    data_ += "asm(\".pushsection .data\\n.balign 64\\n.globl " + name + "\\n" + name + ":\\n" + from +
+             "\\n.popsection\");\nextern \"C\" " + type + " " + name + "[];\n";
+    bytes_.append(static_cast<const char*>(data), size);
     return name;
   }
 
-  std::string folder_, data_, cases_;
+  std::string folder_, data_, cases_, bytes_;
 };
 
 std::string text_of(int64_t value) { return std::to_string(value) + "ll"; }
-std::string bits_of(double value) {
+uint64_t bits_of(double value) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
-  return std::to_string(bits) + "ull";
+  return bits;
 }
 
 types::Scalar scalar_of(const ArgumentValue& value, DType dtype) {
@@ -213,16 +216,18 @@ bool Writer::add(const std::string& name, const cli::GemmOptions& options) {
                                                    (*package)->buffers[buffer].role != package::Buffer::Role::Output))
       ++buffer;
     if (!output.whole || buffer == (*package)->buffers.size()) return failed(name, "an output is not there");
-    std::string low, high, nan;
+    std::vector<uint64_t> low, high;
+    std::string nan;
     for (const oracle::ExpectedElement& e : output.elements) {
       const bool real = types::is_float(output.dtype);
-      low += real ? bits_of(e.low) + "," : std::to_string(static_cast<uint64_t>(e.exact_low)) + "ull,";
-      high += real ? bits_of(e.high) + "," : std::to_string(static_cast<uint64_t>(e.exact_high)) + "ull,";
-      nan += e.may_be_nan ? "1," : "0,";
+      low.push_back(real ? bits_of(e.low) : static_cast<uint64_t>(e.exact_low));
+      high.push_back(real ? bits_of(e.high) : static_cast<uint64_t>(e.exact_high));
+      nan += e.may_be_nan ? '\1' : '\0';
     }
     const std::string of = array_of(buffer);
-    data_ += "const u64 " + of + "_low[] = {" + low + "};\nconst u64 " + of + "_high[] = {" + high +
-             "};\nconst unsigned char " + of + "_nan[] = {" + nan + "};\n";
+    bytes_of(of + "_low", low.data(), low.size() * sizeof low[0], "const u64");
+    bytes_of(of + "_high", high.data(), high.size() * sizeof high[0], "const u64");
+    bytes_of(of + "_nan", nan.data(), nan.size(), "const unsigned char");
     outputs += "{\"" + output.name + "\", " + of + ", DType(" + std::to_string(static_cast<int>(output.dtype)) + "), " +
                text_of(static_cast<int64_t>(output.elements.size())) + ", " + of + "_low, " + of + "_high, " + of +
                "_nan},";
