@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 20
 THREADED := base cache driver modules runtime runtime_cpu toolchain
 space := $(subst ,, )
 
-.PHONY: build demo test test-full bench-cpu fuzz fuzz-build sanitize format clean
+.PHONY: build demo test test-full bench-cpu fuzz fuzz-build fuzz-build-and-fetch sanitize format clean
 
 build:
 	@tools/bootstrap build
@@ -18,14 +18,12 @@ demo: build
 	@tools/bootstrap demo
 	@tools/demo $(BUILD)
 
-test: fuzz-build
-	@tools/bootstrap test
+test: fuzz-build-and-fetch
 	@cmake --preset release -DCODETTA_BUILD_TESTS=ON -DCODETTA_TEST_FULL=OFF >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@tools/run_tests $(BUILD)
 
-test-full: fuzz-build
-	@tools/bootstrap test
+test-full: fuzz-build-and-fetch
 	@cmake --preset release -DCODETTA_BUILD_TESTS=ON -DCODETTA_TEST_FULL=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@tools/run_tests $(BUILD)
@@ -35,6 +33,11 @@ bench-cpu:
 	@cmake --preset release -DCODETTA_BUILD_BENCH=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@bench/run_cpu $(BUILD)
+
+# What tests need from the network comes while the fuzz targets compile.
+fuzz-build-and-fetch:
+	@tools/bootstrap packages
+	@tools/bootstrap fetch & fetch=$$!; $(MAKE) --no-print-directory fuzz-build; status=$$?; wait $$fetch || status=$$?; exit $$status
 
 # Without this Clang the fuzz tests are skipped.
 fuzz-build:
