@@ -208,9 +208,9 @@ Result<LoadedKernel> loaded(const std::string& object, const package::Kernel& ke
   auto module = runtime::cpu::Module::load(object, std::string(emit::entry_digest_symbol), digest);
   if (!module && package::is_user(kernel.config)) {
     const std::string& why = module.error().diagnostics().front().reason;
-    if (const auto names = toolchain::undefined_names(why); !names.empty())
-      return toolchain::undefined_in_users(kernel.name, kernel.source, names,
-                                           "told by the loader: " + why.substr(0, why.find(';')));
+    if (auto undefined = toolchain::undefined_in_users(kernel.name, kernel.source, why,
+                                                       "told by the loader: " + why.substr(0, why.find(';'))))
+      return *std::move(undefined);
   }
   CODETTA_TRY(result.entry.module, std::move(module));
   void* symbol = result.entry.module->symbol(kernel.symbol);

@@ -8,6 +8,7 @@
 #include "device/embedded.hpp"
 #include "emit/emit.hpp"
 #include "emit/user_hook.hpp"
+#include "package/user_source.hpp"
 #include "plan/user_hook.hpp"
 #include "types/machine.hpp"
 
@@ -24,6 +25,11 @@ std::string line_name(std::string_view file) {
     name += plain ? c : '_';
   }
   return name.empty() ? "kernel.cpp" : name;
+}
+
+std::string users_text(const plan::UserSource& user, std::string_view ending) {
+  return fmt::format("{}#line 1 \"{}\"\n{}{}{}\"\n", package::users_text_begins, line_name(user.file), user.source,
+                     package::users_text_ends, ending);
 }
 
 // A parameter of a __global__ function as device/gpu/user.h checks it, and as people write it.
@@ -130,9 +136,7 @@ Result<EmittedSource> emit_cpu_user(const plan::UserSource& user, const package:
     out.text += "\n" + embedded("cpu/hook.h") + hooked.between;
   else if (plan::has_hooks(user))
     out.text += "\n" + embedded("cpu/hook.h") + "\n" + embedded("cpu/hook_of_others.h");
-  out.text += "\n" + definitions_of(chosen);
-  out.text +=
-      fmt::format("#line 1 \"{}\"\n{}\n#line 1 \"codetta_user_entry.cpp\"\n", line_name(user.file), user.source);
+  out.text += "\n" + definitions_of(chosen) + users_text(user, "cpp");
   for (const auto& [meta, value] : chosen.values) out.text += fmt::format("#undef {}\n", meta);  // of the source alone
   out.text += fmt::format(
       "// {}\nextern \"C\" CODETTA_FOUND int codetta_user(void*, const codetta::detail::Given* in, int, "
@@ -191,9 +195,7 @@ Result<EmittedSource> emit_gpu_user(const plan::UserSource& user, const package:
     CODETTA_TRY(const HookText hooked, gpu_hook(program, *hook, options.comments));
     out.text += hooked.between;
   }
-  out.text += definitions_of(chosen);
-  out.text +=
-      fmt::format("#line 1 \"{}\"\n{}\n#line 1 \"codetta_user_entry.{}\"\n", line_name(user.file), user.source, ending);
+  out.text += definitions_of(chosen) + users_text(user, ending);
   for (const auto& [meta, value] : chosen.values) out.text += fmt::format("#undef {}\n", meta);  // of the source alone
   out.text += fmt::format(
       "extern \"C\" __global__ decltype({0}) {0};  // names are looked up as they are written: extern \"C\"\n"

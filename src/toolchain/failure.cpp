@@ -68,13 +68,11 @@ SourceLocation locate(const CompilerMessage& message, const std::string& source,
 
 Error rejected(const FailedRun& run, const base::ProcessResult& result) {
   const auto messages = parse_compiler_messages(result.errors);
-  if (is_users(run.job.source)) {
-    if (const auto names = undefined_names(result.errors); !names.empty())
-      return undefined_in_users(
-          run.job.label, run.job.source, names,
-          fmt::format("{} ended with {}: {}", run.program, result.summary(), last_lines(result.errors)));
-  }
-  const RefusedSource refused = refused_source(run.job.source, "<stdin>", messages, "another compiler");
+  if (auto undefined = undefined_in_users(
+          run.job.label, run.job.source, result.errors,
+          fmt::format("{} ended with {}: {}", run.program, result.summary(), last_lines(result.errors))))
+    return *std::move(undefined);
+  const RefusedSource refused = refused_source(run.job.source, "<stdin>", result.errors, messages, "another compiler");
   auto error = diag::error(refused.code, fmt::format("the compiler rejected the source of {}", name_of(run.job)));
   const std::string kept = keep_source(run);
   const std::string name = kept.empty() ? "<source>" : kept;
@@ -83,35 +81,13 @@ Error rejected(const FailedRun& run, const base::ProcessResult& result) {
   reason += errors == 0 ? ": " + last_lines(result.errors.empty() ? result.output : result.errors)
                         : fmt::format(" and {} error{}", errors, errors == 1 ? "" : "s");
   error.reason(reason);
-  show_errors(error, messages, [&](const CompilerMessage& message) { return locate(message, run.job.source, name); });
+  show_errors(error, messages, run.job.source,
+              [&](const CompilerMessage& message) { return locate(message, run.job.source, name); });
   add_repro(error, run, kept);
   return error.help(refused.help);
 }
 
 }  // namespace
-
-std::vector<SourceLine> lines_of(std::string_view source, std::string_view first) {
-  std::vector<SourceLine> lines;
-  std::string_view here = first;
-  uint32_t next = 1;
-  for (const std::string_view line : base::split(source, '\n')) {
-    const size_t open = line.find('"'), close = line.rfind('"');
-    if (line.starts_with("#line ") && open < close) {
-      next = static_cast<uint32_t>(base::parse_int64(base::trim(line.substr(6, open - 6))).value_or(1));
-      here = line.substr(open + 1, close - open - 1);
-    } else {
-      lines.push_back({line, here, next++});
-    }
-  }
-  return lines;
-}
-
-std::string_view line_at(std::string_view source, std::string_view first, std::string_view file, uint32_t number) {
-  for (const SourceLine& line : lines_of(source, first)) {
-    if (line.number == number && line.file == file) return line.text;
-  }
-  return {};
-}
 
 std::string keep_refused(const std::string& folder, std::string_view source, std::string_view extension) {
   if (folder.empty()) return {};
@@ -125,14 +101,15 @@ std::string keep_refused(const std::string& folder, std::string_view source, std
   return folder + (folder.ends_with('/') ? "" : "/") + name;
 }
 
-void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& messages,
+void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& messages, std::string_view source,
                  const std::function<SourceLocation(const CompilerMessage&)>& locate) {
   constexpr size_t most = 5;
+  const std::optional<UsersText> users = UsersText::in(source);
   size_t shown = 0;
   for (const CompilerMessage& one : messages) {
     if (!one.is_error) continue;
     if (++shown > most) break;
-    const CompilerMessage message = in_users_text(one);
+    const CompilerMessage message = users ? in_users_text(one, *users) : one;
     if (message.line == 0) {
       error.note(message.text);
     } else if (shown == 1) {

@@ -11,6 +11,7 @@
 #include "diag/diagnostic.hpp"
 #include "toolchain/compiler.hpp"
 #include "toolchain/messages.hpp"
+#include "toolchain/users_text.hpp"
 
 namespace codetta::toolchain {
 
@@ -26,18 +27,9 @@ struct FailedRun {
 // Keeps a refused source in `folder`, under a name made of its content; its path, or "" when it can't be kept or shall
 // not be (folder "").
 std::string keep_refused(const std::string& folder, std::string_view source, std::string_view extension);
-// A line by the name and number that the compiler knows it by: parts of the source begin with #line 1 "name", what is
-// in front of them is called `first`.
-struct SourceLine {
-  std::string_view text, file;
-  uint32_t number = 0;
-};
-std::vector<SourceLine> lines_of(std::string_view source, std::string_view first);
-// Empty where there is none.
-std::string_view line_at(std::string_view source, std::string_view first, std::string_view file, uint32_t number);
 // The first five errors among the messages, in the user's text where that asks for what is wrong: the first of all is
 // where the error is, if it has a place.
-void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& messages,
+void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& messages, std::string_view source,
                  const std::function<SourceLocation(const CompilerMessage&)>& locate);
 
 // The way out of E0505.

@@ -136,15 +136,13 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
     error.reason(
         fmt::format("hiprtc {} ({}): {}", version_, path_, messages.empty() && !log.empty() ? why + "; " + log : why));
     const std::string kept = keep_refused(keep_dir, job.source, ".hip");
-    show_errors(error, messages, [&](const CompilerMessage& message) {
+    show_errors(error, messages, job.source, [&](const CompilerMessage& message) {
       SourceLocation where;
       where.file = message.file == hiprtc_source_name && !kept.empty() ? kept : message.file;
       where.line = message.line;
       where.column = std::max(message.column, 1U);
       where.length = 1;
-      const auto lines = base::split(job.source, '\n');
-      if (message.file == hiprtc_source_name && message.line >= 1 && message.line <= lines.size())
-        where.line_text = lines[message.line - 1];
+      where.line_text = line_at(job.source, hiprtc_source_name, message.file, message.line);
       diag::cut_line(where);
       return where;
     });
@@ -169,13 +167,12 @@ Result<HipOutput> Hiprtc::compile(const HipJob& job, const std::string& keep_dir
   while (!output.log.empty() && (output.log.back() == '\0' || output.log.back() == '\n')) output.log.pop_back();
   output.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (status == hiprtc_compilation_failed || status == hiprtc_invalid_option) {
-    if (is_users(job.source)) {
-      if (const auto undefined = undefined_names(output.log); !undefined.empty())
-        return undefined_in_users(job.label, job.source, undefined,
-                                  fmt::format("hiprtc {} ({}) said: {}", version_, path_, output.log));
-    }
-    const RefusedSource refused = refused_source(job.source, hiprtc_source_name, parse_compiler_messages(output.log),
-                                                 "clang-19 with lld-19 (--compiler)");
+    if (auto undefined = undefined_in_users(job.label, job.source, output.log,
+                                            fmt::format("hiprtc {} ({}) said: {}", version_, path_, output.log)))
+      return *std::move(undefined);
+    const RefusedSource refused =
+        refused_source(job.source, hiprtc_source_name, output.log, parse_compiler_messages(output.log),
+                       "clang-19 with lld-19 (--compiler)");
     return failed(refused.code, "the compiler rejected the source of " + label, call.error_string(status), output.log,
                   refused.help);
   }

@@ -116,13 +116,16 @@ class LibraryBuild {
  private:
   // Where the linker looked for what a kernel of the user's calls.
   [[nodiscard]] std::optional<Error> undefined_in_unit(const base::Expected<base::ProcessResult>& ran) const {
-    const std::vector<std::string> names = ran ? undefined_names(ran->errors) : std::vector<std::string>();
-    for (size_t i = 0; i < job_.units.size() && !names.empty(); ++i) {
+    for (size_t i = 0; ran && i < job_.units.size(); ++i) {
       const CompileJob& unit = job_.units[i];
-      if (!is_users(unit.source) || ran->errors.find(object_of(i)) == std::string::npos) continue;
-      return undefined_in_users(unit.label, unit.source, names,
-                                fmt::format("{} ended with {}:\n{}", compiler_.path, ran->summary(),
-                                            base::trim(std::string_view(ran->errors).substr(0, 1500))));
+      if (ran->errors.find(object_of(i)) == std::string::npos) continue;
+      std::vector<std::string_view> others;
+      for (const CompileJob& other : job_.units) {
+        if (&other != &unit) others.push_back(other.source);
+      }
+      const std::string said = fmt::format("{} ended with {}:\n{}", compiler_.path, ran->summary(),
+                                           base::trim(std::string_view(ran->errors).substr(0, 1500)));
+      if (auto undefined = undefined_in_users(unit.label, unit.source, ran->errors, said, others)) return undefined;
     }
     return std::nullopt;
   }

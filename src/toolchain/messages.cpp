@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "base/text.hpp"
+#include "toolchain/undefined.hpp"
 
 namespace codetta::toolchain {
 
@@ -88,16 +89,10 @@ std::vector<CompilerMessage> parse_compiler_messages(std::string_view log) {
   return messages;
 }
 
-bool is_ours(std::string_view file) {
-  if (file.starts_with("./")) file.remove_prefix(2);
-  return file == "<stdin>" || file.starts_with("device/") || file.starts_with("codetta/") ||
-         file.starts_with("codetta_");
-}
-
-CompilerMessage in_users_text(CompilerMessage message) {
-  if (!is_ours(message.file)) return message;
+CompilerMessage in_users_text(CompilerMessage message, const UsersText& users) {
+  if (users.is_file(message.file)) return message;
   const auto place = std::find_if(message.instantiated_at.begin(), message.instantiated_at.end(),
-                                  [](const auto& one) { return one.line != 0 && !is_ours(one.file); });
+                                  [&](const auto& one) { return one.line != 0 && users.is_file(one.file); });
   if (place == message.instantiated_at.end()) return message;
   message.file = place->file;
   message.line = place->line;
@@ -105,28 +100,27 @@ CompilerMessage in_users_text(CompilerMessage message) {
   return message;
 }
 
-bool is_users(std::string_view source) {
-  return source.find("\n#line 1 \"codetta_user_entry.") != std::string_view::npos;
-}
-
-RefusedSource refused_source(std::string_view source, std::string_view first,
+RefusedSource refused_source(std::string_view source, std::string_view first, std::string_view log,
                              const std::vector<CompilerMessage>& messages, std::string_view instead) {
-  // A file of the user's may be called as ours is.
-  const bool shared = source.find(fmt::format("\n#line 1 \"{}\"\n", first)) != std::string_view::npos;
-  const auto emitted = [&](std::string_view file) {
-    return file == first ? !shared : is_ours(file) && !file.starts_with("codetta_user_entry.");
+  const RefusedSource ours{diag::Code::compile_rejected,
+                           fmt::format("report this with the kept source; {} may take it", instead)};
+  const std::optional<UsersText> users = UsersText::in(source);
+  if (!users) return ours;
+  const auto of_users = [&](std::string_view file) {
+    if (file == first) return users->has_lines_of(file);
+    return users->is_file(file) || file.starts_with("codetta_user_entry.");
   };
   bool placed = false, by_user = false;
   for (const CompilerMessage& message : messages) {
     if (!message.is_error || message.line == 0) continue;
     placed = true;
-    by_user = by_user || !emitted(message.file) ||
+    by_user = by_user || of_users(message.file) ||
               std::any_of(message.instantiated_at.begin(), message.instantiated_at.end(),
-                          [&](const CompilerMessage::Place& place) { return !emitted(place.file); });
+                          [&](const CompilerMessage::Place& place) { return of_users(place.file); });
   }
-  if (is_users(source) && (by_user || !placed))
-    return {diag::Code::user_source, "correct the source of the kernel there"};
-  return {diag::Code::compile_rejected, fmt::format("report this with the kept source; {} may take it", instead)};
+  if (!placed) by_user = undefined_names(log).empty();
+  if (by_user) return {diag::Code::user_source, "correct the source of the kernel there"};
+  return ours;
 }
 
 bool says_crashed(std::string_view log) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "diag/diagnostic.hpp"
+#include "toolchain/users_text.hpp"
 
 namespace codetta::toolchain {
 
@@ -28,22 +29,19 @@ struct CompilerMessage {
 // lines (quoted source, "In function ...") are left out.
 std::vector<CompilerMessage> parse_compiler_messages(std::string_view log);
 
-// Whether a compiler's file is not the user's: embedded headers, and what is generated around the user's source.
-bool is_ours(std::string_view file);
-// An error in our own text that a template of it brought there is shown where the user's text asks for that.
-CompilerMessage in_users_text(CompilerMessage message);
+// An error in Codetta's text that a template of it brought there is shown where the user's text asks for that.
+CompilerMessage in_users_text(CompilerMessage message, const UsersText& users);
 
-// Whether the source of a kernel holds one of the user's.
-bool is_users(std::string_view source);
 // Of a source that was refused, whose own lines a compiler says are of the file `first`: the mistake is the user's
 // where it holds a kernel of the user's and, of the errors that have a place, one lies in that text, in what calls it,
-// or in what these ask for; else what we emitted is at fault. What the error is, and what to do.
+// or in what these ask for; without a place, where nothing is missing (which the user's text would be asked for by
+// undefined_in_users). Else what we emitted is at fault. What the error is, and what to do.
 struct RefusedSource {
   diag::Code code;  // E0313 or E0504
   std::string help;
 };
-// `instead`: what may take a source of ours.
-RefusedSource refused_source(std::string_view source, std::string_view first,
+// `log`: what the messages are of. `instead`: what may take a source of ours.
+RefusedSource refused_source(std::string_view source, std::string_view first, std::string_view log,
                              const std::vector<CompilerMessage>& messages, std::string_view instead);
 
 // The compiler itself died (its own message, or a killed pass).

@@ -102,19 +102,18 @@ Error nvrtc_unusable(const std::string& why) {
 }
 
 Error nvrtc_rejected(const FailedNvrtc& run, const std::string& log) {
-  if (is_users(run.job.source)) {
-    if (const auto names = undefined_names(log); !names.empty())
-      return undefined_in_users(run.job.label, run.job.source, names,
-                                fmt::format("{} said: {}", compiler_of(run), log));
-  }
+  if (auto undefined =
+          undefined_in_users(run.job.label, run.job.source, log, fmt::format("{} said: {}", compiler_of(run), log)))
+    return *std::move(undefined);
   const std::string kept = keep_source(run);
   const auto messages = parse_cuda_messages(log);
-  const RefusedSource refused = refused_source(run.job.source, nvrtc_source_name, messages, "another toolkit");
+  const RefusedSource refused = refused_source(run.job.source, nvrtc_source_name, log, messages, "another toolkit");
   auto error = diag::error(refused.code, fmt::format("the compiler rejected the source of {}", name_of(run.job)));
   const auto errors = std::count_if(messages.begin(), messages.end(), [](const auto& one) { return one.is_error; });
   error.reason(errors == 0 ? fmt::format("{} said: {}", compiler_of(run), log.empty() ? "nothing" : log)
                            : fmt::format("{} found {} error{}", compiler_of(run), errors, errors == 1 ? "" : "s"));
-  show_errors(error, messages, [&](const CompilerMessage& message) { return locate(message, run, kept); });
+  show_errors(error, messages, run.job.source,
+              [&](const CompilerMessage& message) { return locate(message, run, kept); });
   add_repro(error, run, kept);
   return error.help(refused.help);
 }

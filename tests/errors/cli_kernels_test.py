@@ -139,6 +139,15 @@ def undefined(folder, cache):
                 FAILURES.append(f"{words}: no {part!r}\n{done.stderr}")
     if (folder / "libp.so").exists():
         FAILURES.append("a library that calls what is not defined was made")
+    # A source that is called as Codetta's own text is, is the user's all the same.
+    (folder / "device").mkdir()
+    for name in ("device/own.cc", "codetta_own.cc"):
+        for body, said in (("misspelt;", "the compiler rejected the source of 'codetta_own_"), ("int absent(int); absent(2);", "uses what is not defined: absent(int)\n")):
+            (folder / name).write_text(SOURCE.replace("BODY", body))
+            expect(1, said, "run", "p.py", "--kernel", f"own={name}", "--dim", "n=5", *cache, cwd=folder)
+            done = expect(1, f"  --> {name}:11:", "run", "p.py", "--kernel", f"own={name}", "--dim", "n=5", *cache, cwd=folder)
+            if "error[E0313]" not in done.stderr:
+                FAILURES.append(f"{name} {body}\n{done.stderr}")
 
 
 def main():

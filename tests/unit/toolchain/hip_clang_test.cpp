@@ -10,6 +10,7 @@
 
 #include "compilers.hpp"
 #include "diag/diagnostic.hpp"
+#include "support/users_source.hpp"
 #include "toolchain/hip_clang.hpp"
 
 namespace codetta::toolchain {
@@ -140,11 +141,16 @@ TEST_F(HipClang, ALinkerThatFails) {
   EXPECT_EQ(undefined.error().code(), static_cast<uint16_t>(diag::Code::compile_rejected));
   EXPECT_NE(undefined.error().render().find("elsewhere"), std::string::npos) << undefined.error().render();
   // In a kernel of the user's it is the mistake of that line.
-  const std::string own = "#line 1 \"own.hip\"\n" + calls + "#line 1 \"codetta_user_entry.hip\"\n";
-  const auto users = compile_hip(*clang(), {own, "calls", {"--offload-arch=gfx942", "-O2"}, {}}, {});
+  const auto users =
+      compile_hip(*clang(), {test::users_source("own.hip", calls), "calls", {"--offload-arch=gfx942", "-O2"}, {}}, {});
   ASSERT_FALSE(users);
   EXPECT_EQ(users.error().code(), static_cast<uint16_t>(diag::Code::user_source)) << users.error().render();
   EXPECT_EQ(users.error().diagnostics().front().where.line, 2U) << users.error().render();
+  // In what stands around one it is not.
+  const std::string around = test::users_source("own.hip", "", calls);
+  const auto ours = compile_hip(*clang(), {around, "calls", {"--offload-arch=gfx942", "-O2"}, {}}, {});
+  ASSERT_FALSE(ours);
+  EXPECT_EQ(ours.error().code(), static_cast<uint16_t>(diag::Code::compile_rejected)) << ours.error().render();
   HostCompiler broken = *clang();
   for (const auto& [text, part] : {std::pair("exit 0\n", "made no object"), {"kill -9 $$\n", "ended with signal 9"}}) {
     broken.linker = script("lld", text);

@@ -3,21 +3,22 @@
 
 #include <gtest/gtest.h>
 
+#include "support/users_source.hpp"
+
 namespace codetta::toolchain {
 namespace {
 
 TEST(CompilerMessages, WhoseSourceIsRefused) {
-  const std::string source =
-      "void hook_store();\n#line 1 \"own.cu\"\nvoid k() {\n}\n\n#line 1 \"codetta_user_entry.cu\"\nvoid entry();\n";
-  const auto users = refused_source(source, "kernel.cu", {}, "another one");
+  const std::string source = test::users_source("own.cu", "void k() {\n}\n", "void hook_store();\n", "void entry();\n");
+  const auto users = refused_source(source, "kernel.cu", "", {}, "another one");
   EXPECT_EQ(users.code, diag::Code::user_source);
   EXPECT_EQ(users.help, "correct the source of the kernel there");
-  const auto ours = refused_source("// #line 1 \"codetta_user_entry.cu\"\n", "kernel.cu", {}, "another one");
+  const auto ours = refused_source("// #line 1 \"codetta_user_entry.cu\"\n", "kernel.cu", "", {}, "another one");
   EXPECT_EQ(ours.code, diag::Code::compile_rejected);
   EXPECT_EQ(ours.help, "report this with the kept source; another one may take it");
   // Of a source that has one of the user's, by where the errors are.
   const auto code_of = [&](const std::string& text, const std::vector<CompilerMessage>& messages) {
-    return refused_source(text, "kernel.cu", messages, "another one").code;
+    return refused_source(text, "kernel.cu", "", messages, "another one").code;
   };
   const auto error_in = [](const char* file) { return CompilerMessage{file, 3, 1, true, "wrong", {}}; };
   for (const char* file : {"own.cu", "codetta_user_entry.cu", "/usr/include/math.h"})
@@ -32,8 +33,18 @@ TEST(CompilerMessages, WhoseSourceIsRefused) {
     asked.instantiated_at = {{"device/gpu/hook.h", 1, 1}, {by, 1, 1}};
     EXPECT_EQ(code_of(source, {asked}), diag::Code::user_source) << by;
   }
-  EXPECT_EQ(code_of(source + "#line 1 \"kernel.cu\"\n", {error_in("kernel.cu")}), diag::Code::user_source)
-      << "the user's file is called so, too";
+  // The user's file may be called as Codetta's are, and so may one that a #line of the user's names.
+  for (const char* file : {"kernel.cu", "device/gpu/hook.cu", "codetta/own.cu", "codetta_own.cu", "<stdin>"}) {
+    for (const std::string& text : {test::users_source(file, "void k();\n"),
+                                    test::users_source("own.cu", "void k();\n#line 7 \"" + std::string(file) + "\"\n")})
+      EXPECT_EQ(code_of(text, {error_in(file)}), diag::Code::user_source) << text;
+    EXPECT_EQ(code_of(test::users_source(file, "void k();\n"), {error_in("codetta_epilogue.cpp")}),
+              diag::Code::compile_rejected)
+        << file;
+  }
+  // Without a place: what is missing would have been looked for in the user's text.
+  const auto missing = refused_source(source, "kernel.cu", "undefined reference to `lost'", {}, "another one");
+  EXPECT_EQ(missing.code, diag::Code::compile_rejected);
 }
 
 TEST(CompilerMessages, FormsOfBothCompilers) {
@@ -86,10 +97,12 @@ TEST(CompilerMessages, TemplatesAreAskedForByTheUsersText) {
        "mine.cc:7:80: note: in instantiation of function template specialization 'store_run<int>' requested here\n"
        "codetta_user_entry.hip:11:1: error: of nobody's\n",
        80}};
+  const std::string source = test::users_source("mine.cc", "");
+  const UsersText users = *UsersText::in(source);
   for (const auto& [log, column] : logs) {
     std::vector<CompilerMessage> errors;
     for (const CompilerMessage& message : parse_compiler_messages(log)) {
-      if (message.is_error) errors.push_back(in_users_text(message));
+      if (message.is_error) errors.push_back(in_users_text(message, users));
     }
     ASSERT_EQ(errors.size(), 3U) << log;
     EXPECT_EQ(errors[0].text, "cannot convert 'double*' to 'const float*'");
@@ -104,7 +117,7 @@ TEST(CompilerMessages, TemplatesAreAskedForByTheUsersText) {
   const auto own = parse_compiler_messages(
       "mine.cc: In instantiation of 'void f()':\nmine.cc:9:1:   required from here\nmine.cc:3:2: error: wrong\n");
   ASSERT_EQ(own.size(), 1U);
-  EXPECT_EQ(in_users_text(own[0]).line, 3U);
+  EXPECT_EQ(in_users_text(own[0], users).line, 3U);
 }
 
 TEST(CompilerMessages, HostileText) {

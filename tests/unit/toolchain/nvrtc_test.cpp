@@ -9,6 +9,7 @@
 
 #include "base/files.hpp"
 #include "diag/diagnostic.hpp"
+#include "support/users_source.hpp"
 #include "toolchain/nvrtc_failure.hpp"
 
 namespace codetta::toolchain {
@@ -79,12 +80,14 @@ TEST(CudaMessages, TemplatesAreAskedForByTheUsersText) {
       "device/gpu/hook.h(70): error: of nobody's\n          detected during instantiation of \"f\" at line x of "
       "mine.cu\n");
   ASSERT_EQ(messages.size(), 3U);
-  EXPECT_EQ(in_users_text(messages[0]).file, "mine.cu");
-  EXPECT_EQ(in_users_text(messages[0]).line, 4U);
-  EXPECT_EQ(in_users_text(messages[1]).file, "mine.cu");
-  EXPECT_EQ(in_users_text(messages[1]).line, 5U);
-  EXPECT_EQ(in_users_text(messages[2]).file, "device/gpu/hook.h");
-  EXPECT_EQ(in_users_text(messages[2]).line, 70U);
+  const std::string source = test::users_source("mine.cu", "");
+  const UsersText users = *UsersText::in(source);
+  EXPECT_EQ(in_users_text(messages[0], users).file, "mine.cu");
+  EXPECT_EQ(in_users_text(messages[0], users).line, 4U);
+  EXPECT_EQ(in_users_text(messages[1], users).file, "mine.cu");
+  EXPECT_EQ(in_users_text(messages[1], users).line, 5U);
+  EXPECT_EQ(in_users_text(messages[2], users).file, "device/gpu/hook.h");
+  EXPECT_EQ(in_users_text(messages[2], users).line, 70U);
 }
 
 TEST(PtxasRemarks, DamagedOnesAreKeptAsWell) {
@@ -211,16 +214,18 @@ TEST_F(NvrtcCompiling, RejectionPointsIntoTheKeptSource) {
   EXPECT_TRUE(std::filesystem::exists(diagnostic.where.file)) << diagnostic.where.file;
 }
 
-// What a kernel of the user's calls and nobody defines is found by the assembler, which knows no lines.
+// What a kernel of the user's calls and nobody defines is found by the assembler, which knows no lines; what Codetta's
+// text calls is no mistake of the user's.
 TEST_F(NvrtcCompiling, WhatIsDefinedNowhereIsShownInTheUsersText) {
-  const auto output = nvrtc_->compile(job("#line 1 \"own.cu\"\n__device__ float missing(float);\n"
-                                          "extern \"C\" __global__ void k(float* p) {\n  p[0] = missing(1.0f);\n}\n"
-                                          "#line 1 \"codetta_user_entry.cu\"\n"),
-                                      {});
+  const std::string calls =
+      "__device__ float missing(float);\n"
+      "extern \"C\" __global__ void k(float* p) {\n  p[0] = missing(1.0f);\n}\n";
+  const auto output = nvrtc_->compile(job(test::users_source("own.cu", calls)), {});
   expect(output, Code::user_source, "uses what is not defined: missing(float)");
   const Diagnostic& diagnostic = output.error().diagnostics().front();
   EXPECT_EQ(diagnostic.where.file, "own.cu");
   EXPECT_EQ(diagnostic.where.line, 3U);
+  expect(nvrtc_->compile(job(test::users_source("own.cu", "", calls)), {}), Code::compile_rejected, "missing");
 }
 
 TEST_F(NvrtcCompiling, UnknownArchitecture) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/users_source.hpp"
+
 namespace codetta::toolchain {
 namespace {
 
@@ -22,37 +24,95 @@ TEST(Undefined, NamesInTheWordsOfLinkersAndOfTheLoader) {
   EXPECT_EQ(undefined_names("lld: error: undefined hidden symbol: absent(float)\n"), Names{"absent(float)"});
   EXPECT_EQ(undefined_names("the object: undefined symbol: _Z6absenti; from /dev/shm: the same"), Names{"absent(int)"});
   EXPECT_EQ(undefined_names("the object: undefined symbol: expf, version GLIBC_2.99"), Names{"expf"});
+  EXPECT_EQ(undefined_names("the object: undefined symbol: i; from /dev/shm: the same"), Names{"i"});
   EXPECT_EQ(undefined_names("ptxas fatal   : Unresolved extern function '_Z6absentf'\n"), Names{"absent(float)"});
   EXPECT_EQ(undefined_names("ptxas fatal   : Unresolved extern variable 'table'\n"), Names{"table"});
   EXPECT_EQ(undefined_names("cannot find -lcodetta_engine\nundefined symbol: \n"), Names{});
 }
 
+std::string log_of(const Names& names) {
+  std::string log;
+  for (const std::string& name : names) log += "undefined reference to `" + name + "'\n";
+  return log;
+}
+
+std::string source_of(const std::string& text, const std::string& before = "", const std::string& behind = "") {
+  return test::users_source("own.cc", text, "#line 1 \"codetta/device/cpu/user.h\"\n" + before, behind);
+}
+
 TEST(Undefined, IsShownAtTheLastLineOfTheUsersThatHasIt) {
-  const std::string source =
-      "#line 1 \"codetta/device/cpu/user.h\"\n"
-      "int absent(int);\n"
-      "#line 1 \"own.cc\"\n"
+  const std::string source = source_of(
       "int absent(int), absent_not(int), not_absent(int);\n"
       "void k() {\n"
-      "  /* \u00fc */ x::absent(absent_not(1)); not_absent(2);\n"
-      "  absent_not(3);\n"
-      "}\n"
-      "#line 1 \"codetta_user_entry.cpp\"\n"
-      "absent(4);\n";
-  const Error error = undefined_in_users("codetta_k", source, {"x::absent<int>(int)", "y"}, "told by a linker");
-  EXPECT_EQ(error.render(),
+      "  /* \u00fc absent */ x::absent(absent_not(1)); not_absent(2);\n"
+      "  absent_not(3);  // absent()\n"
+      "}\n#if 0\nabsent\n#endif\n",
+      "int absent(int);\n", "absent(4);\n");
+  const auto error = undefined_in_users("codetta_k", source, log_of({"x::absent<int>(int)", "y"}), "told by a linker");
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->render(),
             "error[E0313]: the source of 'codetta_k' uses what is not defined: x::absent<int>(int)\n"
-            "  --> own.cc:3:14\n"
-            "3 |   /* \u00fc */ x::absent(absent_not(1)); not_absent(2);\n"
-            "  |              ^^^^^^ declared, and defined nowhere\n"
+            "  --> own.cc:3:21\n"
+            "3 |   /* \u00fc absent */ x::absent(absent_not(1)); not_absent(2);\n"
+            "  |                     ^^^^^^ declared, and defined nowhere\n"
             "note: told by a linker\n"
             "note: nor is y\n"
             "help: define it in the source of the kernel\n");
-  // What a macro pastes together has no place.
-  const Error nowhere = undefined_in_users("codetta_k", source, {"pasted"}, "told by a linker");
-  EXPECT_EQ(nowhere.diagnostics().front().where.line, 0U);
-  EXPECT_TRUE(nowhere.diagnostics().front().help.starts_with("nothing in the source names it: "))
-      << nowhere.diagnostics().front().help;
+}
+
+// By what is a symbol of the user's known, and where.
+TEST(Undefined, NamesAsCppWritesThem) {
+  struct Form {
+    std::string name, line;
+  };
+  const Form forms[] = {
+      {"codetta::Tensor<float const, 2> there::absent<int>(codetta::Tensor<float, 2>)", "absent<int>(t);"},
+      {"there::absent<std::pair<int, a::b>>::call(int)", "there::absent<std::pair<int, a::b>>::call(1);"},
+      {"(anonymous namespace)::absent(int)", "absent(1);"},
+      {"S::S()", "S s;"},
+      {"S::~S()", "S s;"},
+      {"vtable for ns::S", "ns::S s;"},
+      {"typeinfo for S", "S s;"},
+      {"operator+(S, S)", "a = b operator + (c);"},
+      {"S::operator()(int) const", "int operator()(int) const;"},
+      {"S::operator<(S) const", "bool operator<(S) const;"},
+      {"S::operator int() const", "operator int() const;"},
+      {"operator new[](unsigned long)", "p = new int[4];"},
+      {"table", "table[0] = 1;"},
+  };
+  for (const Form& form : forms) {
+    const auto error = undefined_in_users("k", source_of("a = x;\n" + form.line + "\nabsently(); b += c; operators();"),
+                                          log_of({form.name}), "");
+    ASSERT_TRUE(error) << form.name;
+    EXPECT_EQ(error->diagnostics().front().where.line, 2U) << error->render();
+  }
+}
+
+// What Codetta's text lacks is not the user's mistake, whatever else is missing.
+TEST(Undefined, WhatCodettaLacksIsNotTheUsers) {
+  const std::string source = source_of("void k() { y.store(1); absent(); }  // lost_too\n",
+                                       "x = lost(1) + __builtin_lostf(y);\n", "lost_too();\n");
+  for (const char* name : {"lost(int)", "lost_too", "lostf", "ct_erf(float)", "codetta_entry",
+                           "codetta::Hook<float, 2>::store(int)", "codetta::gpu::tile()"})
+    EXPECT_FALSE(undefined_in_users("k", source, log_of({name}), "")) << name;
+  const auto both = undefined_in_users("k", source, log_of({"lost(int)", "absent()", "lost_too"}), "");
+  ASSERT_TRUE(both);
+  EXPECT_NE(both->render().find("uses what is not defined: absent()\n"), std::string::npos) << both->render();
+  EXPECT_TRUE(both->diagnostics().front().notes.empty()) << both->render();
+  EXPECT_FALSE(undefined_in_users("k", "int absent();\n", log_of({"absent()"}), "")) << "no kernel of the user's";
+  EXPECT_FALSE(undefined_in_users("k", source, "an error", ""));
+}
+
+// What a macro joins, and what a compiler calls by itself, is in no text.
+TEST(Undefined, WhatNoTextHasIsTheUsersWithoutAPlace) {
+  for (const char* name : {"__atomic_load_16", "absent(int)", "S::operator<(S)"}) {
+    const auto nowhere =
+        undefined_in_users("k", source_of("JOIN(ab, sent)(load(1)); bool operator<=(T);\n"), log_of({name}), "told");
+    ASSERT_TRUE(nowhere) << name;
+    EXPECT_EQ(nowhere->diagnostics().front().where.line, 0U);
+    EXPECT_TRUE(nowhere->diagnostics().front().help.starts_with("nothing in the source names it: "))
+        << nowhere->diagnostics().front().help;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a kernel of the user's stands in the source that a compiler is given: emit/ writes these, toolchain/ looks for
+// them, to tell whose mistake it is.
+#pragma once
+
+#include <string_view>
+
+namespace codetta::package {
+
+// In front of the user's text, which begins with the #line that names its file.
+inline constexpr std::string_view users_text_begins = "// The user's text:\n";
+// Behind it, with the ending of the language; what follows is what calls the kernel.
+inline constexpr std::string_view users_text_ends = "\n#line 1 \"codetta_user_entry.";
+
+}  // namespace codetta::package
