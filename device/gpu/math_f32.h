@@ -148,15 +148,23 @@ CODETTA_FN Vec<f32> ct_quotient_of(Quotients& all, Vec<f32> e, Vec<f32> y) {
   return e;
 }
 // Where many of the exponentials are 0, because a mask has left their elements out: below -105 that is what they are,
-// and so are their quotients.
-struct MaskedQuotients : Quotients {};
+// and so are their quotients; ex2_approx makes 0 of -105. What decides is x, in two instructions beside the one that
+// bounds it: as bits less those of -105 the numbers from -105 to -69 are the largest, and those above 69 have a maximum
+// of their own, which NaN is, too.
+struct MaskedQuotients : Quotients {
+  u32 between = 0;
+  f32 highest = 0.0f;
+  CODETTA_MEMBER bool right() const {
+    return Quotients::right() && between <= 0xc28a0000u - 0xc2d20000u && highest <= 69.0f;
+  }
+};
 CODETTA_FN Vec<f32> ct_exp_of(MaskedQuotients& all, Vec<f32> x) {
   CODETTA_EACH_LANE {
-    const bool none = x.e[i] < -105.0f;
-    const f32 e = one::exp_near(x.e[i]);
-    const u32 above = float_to_bits(e) - 0x0d800000u;
-    if (!none) all.most = all.most > above ? all.most : above;
-    x.e[i] = none ? 0.0f : e;
+    x.e[i] = one::maximum(x.e[i], -105.0f);
+    const u32 above = float_to_bits(x.e[i]) - 0xc2d20000u;
+    all.between = all.between > above ? all.between : above;
+    all.highest = one::maximum(all.highest, x.e[i]);
+    x.e[i] = one::exp_near(x.e[i]);
   }
   return x;
 }

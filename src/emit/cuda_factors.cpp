@@ -88,8 +88,6 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
   const bool along = any([&](const package::Inst& inst) {
     return inst.kind == package::Inst::Kind::Load && program.operands[inst.index].access == package::Access::Row;
   });
-  const bool masked = any(
-      [](const package::Inst& inst) { return inst.kind == package::Inst::Kind::Op && inst.op == types::Op::where; });
 
   const bool is_a = factor.which == package::FactorProgram::Which::A;
   const auto body = out.block_with("};", "struct Maker", is_a ? "A" : "B");
@@ -102,7 +100,7 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
   if (brought) {
     out.line("static constexpr int source = ", *brought, ";");
     out.line("static constexpr bool along = ", along, ";");
-    out.line("static constexpr bool masked = ", masked, ";");
+    out.line("static constexpr bool masked = ", package::may_mask(program, factor.insts), ";");
   }
   out.line("template <class P>");
   {

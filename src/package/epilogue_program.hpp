@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -219,6 +220,9 @@ std::optional<std::string> find_defect(const EpilogueProgram& program);
 std::string line_of(const EpilogueProgram& program, const Phase& phase, size_t inst);
 // The factor as a phase without stores, for what works on phases.
 Phase phase_of(const FactorProgram& factor);
+// Whether what makes a factor may leave elements out of it, as the masks of an attention do: by a condition, or by a
+// bias of -inf or nearly that which is loaded for each column or follows from its position.
+bool may_mask(const EpilogueProgram& program, std::span<const Inst> insts);
 std::string line_of(const EpilogueProgram& program, const Store& store);
 std::string line_of(const EpilogueProgram& program, size_t reduction);
 std::string_view name_of(ReduceKind kind);  // "sum", "max", "min", "logsumexp", "sumexp"

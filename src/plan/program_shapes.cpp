@@ -135,16 +135,12 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   const auto add_cost = [](const MadeFactor& made, double& most_clocks, double& most_bytes) {
     const package::EpilogueProgram& program = made.lowered.program;
     double clocks = 0, bytes = 0;
-    const auto is = [](const package::Inst& inst, types::Op op) {
-      return inst.kind == package::Inst::Kind::Op && inst.op == op;
-    };
     const auto& insts = program.phases[0].insts;
-    // Exponentials of what a mask leaves out are looked at by themselves.
-    const bool masked =
-        std::any_of(insts.begin(), insts.end(), [&](const package::Inst& inst) { return is(inst, types::Op::where); });
+    const bool masked = package::may_mask(program, insts);
     for (const package::Inst& inst : insts) {
-      clocks += inst.kind == package::Inst::Kind::Op ? vector_clocks(inst.op, inst.type) : 0.5;
-      if (masked && is(inst, types::Op::exp)) clocks += 2;
+      const bool op = inst.kind == package::Inst::Kind::Op;
+      clocks += op ? vector_clocks(inst.op, inst.type) : 0.5;
+      if (masked && op && inst.op == types::Op::exp) clocks += 1;  // two instructions bound and compare its argument
     }
     for (const package::Operand& operand : program.operands) {
       const bool whole = operand.access == package::Access::Full || operand.access == package::Access::Indexed;

@@ -107,33 +107,33 @@ struct RowsOfA {
   static_assert(Config::a_k_major && sizeof(typename Config::A) == 2 && lanes == 2, "a vector is a register");
   static_assert(sizeof(Vector) == 4 && sizeof(typename Maker::Held) == 4);
   const Making<Maker, P> making;
-  i64 first, last;      // this thread's first row, and the last one that exists
+  u32 first, last;      // this thread's first row, and the last one that exists
   i32 column;           // its first element in 16 of K
   u32 row_at, swizzle;  // of the row that it gives the address of, in the stage
 
   __device__ __forceinline__ RowsOfA(const P& params, const Unit& u, u32 band0)
-      : making(params, u.batch, params.problem.m), last(params.problem.m - 1), column((i32)(threadIdx.x % 4 * 2)) {
+      : making(params, u.batch, params.problem.m), last((u32)params.problem.m - 1), column((i32)(threadIdx.x % 4 * 2)) {
     const u32 thread = threadIdx.x % 128, lane = thread % 32, from = thread / 32 * 16 + lane % 16;
     row_at = from * 128;  // lane l: row l % 16, from column 8 * (l / 16) on
     swizzle = (lane / 16 ^ from % 8) * 16;
-    first = (i64)u.tile_m * Config::tile_m + band0 * 64 + thread / 32 * 16 + lane / 4;
+    first = u.tile_m * Config::tile_m + band0 * 64 + thread / 32 * 16 + lane / 4;
   }
   // Row 8 * (i % 2) of band i / 2; what lies below the last row is stored nowhere.
-  __device__ __forceinline__ i64 row(int i) const {
-    const i64 r = first + i / 2 * 64 + i % 2 * 8;
-    return r < last ? r : last;
+  __device__ __forceinline__ i32 row(int i) const {
+    const u32 r = first + i / 2 * 64 + i % 2 * 8;
+    return (i32)(r < last ? r : last);
   }
   // The 16 columns of A from k on, of a band whose rows begin at `stage`. `whole`: all of them exist.
   template <bool whole, class Makers>
-  __device__ __forceinline__ void make(const Makers& makers, u32 stage, int band, i64 k, u32 (&word)[4]) const {
-    const i64 k_end = making.params.problem.k;
+  __device__ __forceinline__ void make(const Makers& makers, u32 stage, int band, u32 k, u32 (&word)[4]) const {
+    const u32 k_end = (u32)making.params.problem.k;
     typename Maker::Held held[4];
     ptx::load_matrices<false>(word, stage);
     memcpy(held, word, sizeof held);
     const auto each = [&](auto in_vectors, auto& quotients) {
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
-        const i64 at = k + w / 2 * 8 + column;
+        const u32 at = k + w / 2 * 8 + column;
         const PlaceInK<decltype(in_vectors)::value> place{(i32)at, whole ? 2 : there(at, k_end, 2)};
         Vector v = makers(band * 2 + w % 2, held[w], place, quotients);
         if constexpr (!whole) CODETTA_EACH_LANE v.e[i] = at + i < k_end ? v.e[i] : (element<Vector>)0;
@@ -176,7 +176,7 @@ __device__ __forceinline__ void multiply_made(const P& params, const Unit& u, T 
 #pragma unroll
     for (int i = 0; i < Config::tile_n / 2; ++i) acc[m][i] = 0;
   }
-  const auto multiply = [&](u32 at, i64 k, auto whole) {
+  const auto multiply = [&](u32 at, u32 k, auto whole) {
     const u64 b = b0 | ((at & 0x3ffff) + S::a_bytes) >> 4;
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
@@ -192,12 +192,12 @@ __device__ __forceinline__ void multiply_made(const P& params, const Unit& u, T 
       ptx::wgmma_commit();
     }
   };
-  i64 k = (i64)u.begin * Config::tile_k;
+  u32 k = u.begin * Config::tile_k;
 #pragma unroll 1
   for (u32 block = 0; block < u.blocks; ++block, k += Config::tile_k) {
     ptx::barrier_wait(full + 8 * ring.stage, ring.turn);
     const u32 at = base + ring.stage * S::stage_bytes;
-    if (k + Config::tile_k <= params.problem.k)
+    if (k + Config::tile_k <= (u32)params.problem.k)
       multiply(at, k, Known<true>{});
     else
       multiply(at, k, Known<false>{});

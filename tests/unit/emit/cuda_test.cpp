@@ -261,6 +261,21 @@ TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
   EXPECT_LT(made_along.find("load_column<f32v>(o2);"), vectors) << made_along;
   EXPECT_NE(made_along.find("load_row<f32v>(o1);", vectors), std::string::npos) << made_along;
 
+  // A number of the column may be -inf, or far below the others; one of the row is of them all.
+  for (const Access access : {Access::Row, Access::Column}) {
+    ProgramMaker b;
+    const uint32_t score = b.load(bf16, Access::Full), added = b.load(f32, access), total = b.load(f32, Access::Column);
+    const uint32_t e = b.op(Op::exp, f32, {b.op(Op::add, f32, {score, added})});
+    const uint32_t quotient = b.op(Op::div, f32, {e, total});
+    package::FactorProgram biased{package::FactorProgram::Which::A, 0, bf16, false, b.program.phases[0].insts, quotient};
+    b.program.phases[0].insts.clear();
+    b.store(b.accum(), f32);
+    b.program.factors = {biased};
+    const std::string made_biased = text(b.program, package::GpuFamily::Sm90);
+    const std::string_view masked_text = access == Access::Row ? "bool masked = true;\n" : "bool masked = false;\n";
+    EXPECT_NE(made_biased.find(masked_text), std::string::npos) << made_biased;
+  }
+
   package::EpilogueProgram products = m.program;
   products.split = {3, types::Dim::constant(1), 3};
   products.operands[0].unit_stride = false;
