@@ -192,8 +192,10 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   done.workspace_bytes = execution->workspace_size();
   done.kernels = execution->kernels();
   const auto running = std::chrono::steady_clock::now();
-  if (auto ran = execution->run(); !ran) return std::move(ran).error();
-  crashes.reset();
+  if (crashes) crashes->run_begins();
+  const auto ran = execution->run();
+  if (crashes) crashes->run_ended();
+  if (!ran) return ran.error();
   if (device) {
     if (auto finished = device->synchronize(); !finished) return std::move(finished).error();
   }

@@ -18,6 +18,7 @@ PROGRAM = """def f(x: f32["n", 8], by: f32):
 """
 SOURCE = """extern "C" int munmap(void*, unsigned long);
 extern "C" [[noreturn]] void abort();
+extern "C" int on_exit(void (*)(int, void*), void*);
 __attribute__((noinline)) int deep(volatile int* at) {
   volatile int here[4096];
   here[5] = *at;
@@ -71,6 +72,16 @@ def crashes(folder, cache):
     expect(0, "codetta_own_", *command[1:], cwd=folder)
     if not (folder / "alone" / "build.sh").exists():
         FAILURES.append(f"no reproducer by {command}")
+    # One that writes over all of the memory in front of its result, and what it has left for later.
+    for body, number, headline in (("for (volatile float* p = &y(0, 0);; --p) *p = 1e30f;", signal.SIGSEGV, "kernel own crashed: SIGSEGV"),
+                                   ("on_exit((void (*)(int, void*))abort, nullptr);", signal.SIGABRT, "the command crashed behind the run: SIGABRT")):
+        for option in ([], ["--json"], ["--check"]):
+            done = said(body, "--dim", "n=5", *option)
+            text = json.loads(done.stderr.splitlines()[-1])["diagnostics"][0]["headline"] if option == ["--json"] and done.stderr else done.stderr
+            if done.returncode != -number or headline not in text or "--repro codetta_own_" not in done.stderr:
+                FAILURES.append(f"{body}, {option}: status {done.returncode}\n{done.stdout}{done.stderr}")
+            if "behind" in headline and "(launch_kernel), kernel codetta_own_" not in done.stderr:
+                FAILURES.append(f"{body}, {option}: no step in\n{done.stderr}")
     said("__builtin_trap();", "--dim", "n=5", "--save-values", "values")
     if [path.suffix for path in (folder / "values").iterdir()] != [".npy"]:
         FAILURES.append(f"kept of the step before: {list((folder / 'values').iterdir())}")
@@ -130,7 +141,7 @@ def undefined(folder, cache):
     """What is declared and not defined is a mistake of the source, told at its line: in a run, where the loader finds it, and in a library, where a linker does."""
     (folder / "p.py").write_text(PROGRAM)
     (folder / "own.cc").write_text(SOURCE.replace("void own", "namespace there { template <class T> T absent(T); }\nvoid own").replace("BODY", "there::absent<long>(2);"))
-    shown = ("error[E0313]: the source of 'codetta_own_", "' uses what is not defined: long there::absent<long>(long)\n  --> own.cc:12:10\n",
+    shown = ("error[E0313]: the source of 'codetta_own_", "' uses what is not defined: long there::absent<long>(long)\n  --> own.cc:13:10\n",
              "  |          ^^^^^^ declared, and defined nowhere\nnote: ", "\nhelp: define it in the source of the kernel\n")
     for words in (["run", "p.py", "--dim", "n=5"], ["compile", "p.py"], ["build", "p.py", "--hint", "n=5", "-o", "libp.so"]):
         done = expect(1, shown[1], *words, "--kernel", "own=own.cc", *cache, cwd=folder)
@@ -145,7 +156,7 @@ def undefined(folder, cache):
         for body, said in (("misspelt;", "the compiler rejected the source of 'codetta_own_"), ("int absent(int); absent(2);", "uses what is not defined: absent(int)\n")):
             (folder / name).write_text(SOURCE.replace("BODY", body))
             expect(1, said, "run", "p.py", "--kernel", f"own={name}", "--dim", "n=5", *cache, cwd=folder)
-            done = expect(1, f"  --> {name}:11:", "run", "p.py", "--kernel", f"own={name}", "--dim", "n=5", *cache, cwd=folder)
+            done = expect(1, f"  --> {name}:12:", "run", "p.py", "--kernel", f"own={name}", "--dim", "n=5", *cache, cwd=folder)
             if "error[E0313]" not in done.stderr:
                 FAILURES.append(f"{name} {body}\n{done.stderr}")
 
