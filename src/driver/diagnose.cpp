@@ -197,10 +197,11 @@ std::vector<Finding> diagnose(Context& context) {
   add_absent_device(findings, state.options.device);
   const CacheReport cache = cache_report(context);
   if (cache.enabled && !cache.warning.empty()) {
-    findings.push_back({"cache", false, cache.warning,
-                        fmt::format("`chmod -R go-w {0}` where others may write, `chown -R $(id -u) {0}` where it is "
-                                    "another user's; or set CODETTA_CACHE_DIR to another folder",
-                                    cache.directory)});
+    findings.push_back(
+        {"cache", false, cache.warning,
+         fmt::format("`chmod -R go-w {0}` where others may write, `chown -R $(id -u) {0}` where it is "
+                     "another user's; remove what is no folder; or set CODETTA_CACHE_DIR to another folder",
+                     cache.directory)});
   } else if (cache.enabled) {
     findings.push_back({"cache", true,
                         fmt::format("{}: {} entries, {:.1f} of {:.1f} MiB", cache.directory, cache.entries,

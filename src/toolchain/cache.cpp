@@ -74,6 +74,8 @@ std::string Cache::State::why(const base::SystemError& error) const {
   if (error.call == "check owner") return fmt::format("{} belongs to another user", folder);
   if (error.call == "check mode")
     return fmt::format("{} may write to {} (chmod 700 closes it)", writers_of(folder), folder);
+  if (error.call == "open" && (error.errno_value == ENOTDIR || error.errno_value == ELOOP))
+    return fmt::format("{} is no folder", folder);
   return error.message();
 }
 

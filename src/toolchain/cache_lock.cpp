@@ -32,12 +32,15 @@ int take(const base::FileDescriptor& file, const base::SystemCalls& calls) {
 
 }  // namespace
 
-bool is_others(const base::SystemError& error) { return error.call == "check owner" || error.call == "check mode"; }
+bool is_to_be_mended(const base::SystemError& error) {
+  return error.call == "check owner" || error.call == "check mode" || error.errno_value == ENOTDIR ||
+         error.errno_value == ELOOP;
+}
 
 KeyLock::KeyLock(const base::FileDescriptor& root, const std::string& name, const base::SystemCalls& calls)
     : calls_(calls), name_(name) {
   auto folder = base::make_private_directory_at(root, lock_folder, calls);
-  if (!folder && is_others(folder.error())) refused_ = folder.error();
+  if (!folder && is_to_be_mended(folder.error())) refused_ = folder.error();
   if (!folder) return;
   folder_ = std::move(*folder);
   // Whoever had the lock removes its file; a lock on a removed file guards nothing.

@@ -71,7 +71,7 @@ class KeyLock {
  public:
   KeyLock(const base::FileDescriptor& root, const std::string& name, const base::SystemCalls& calls);
   ~KeyLock();
-  // Why the folder of locks is not used, where others may write to it or own it.
+  // Why the folder of locks is not used, where that is to be mended.
   [[nodiscard]] const std::optional<base::SystemError>& refused() const { return refused_; }
   KeyLock(const KeyLock&) = delete;
   KeyLock& operator=(const KeyLock&) = delete;
@@ -83,7 +83,7 @@ class KeyLock {
   base::FileDescriptor file_;
   std::optional<base::SystemError> refused_;
 };
-// Whether a folder is refused for what others may do to it.
-bool is_others(const base::SystemError& error);
+// Whether somebody has to mend a folder: others may write to it or own it, or it is a file or a link.
+bool is_to_be_mended(const base::SystemError& error);
 
 }  // namespace codetta::toolchain

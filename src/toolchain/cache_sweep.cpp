@@ -280,7 +280,7 @@ std::string Cache::defect() const {
   if (first.empty() && !state_->options.read_only &&
       state_->calls->fstatat(state_->root.get(), lock_folder, &info, AT_SYMLINK_NOFOLLOW) == 0) {
     const auto locks = base::make_private_directory_at(state_->root, lock_folder, *state_->calls);
-    if (!locks && is_others(locks.error()))
+    if (!locks && is_to_be_mended(locks.error()))
       return fmt::format("{}; processes that need the same kernel at once compile it each", state_->why(locks.error()));
   }
   if (first.empty()) return {};

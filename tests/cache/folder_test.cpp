@@ -163,7 +163,7 @@ TEST_F(CacheFile, FoldersThatCannotBeUsedAreTold) {
                                   " (chmod 700 closes it); kernels that belong there are compiled but not kept");
   ASSERT_TRUE(base::remove_tree(folder));
   ASSERT_TRUE(base::write_file_atomically(folder, "a file"));
-  EXPECT_NE(cache_->defect().find("Not a directory"), std::string::npos) << cache_->defect();
+  EXPECT_EQ(cache_->defect(), folder + " is no folder; kernels that belong there are compiled but not kept");
   EXPECT_EQ(Cache::disabled("")->defect(), "");
 }
 
@@ -182,6 +182,27 @@ TEST_F(CacheFile, LocksThatOthersMayWriteAreTold) {
   EXPECT_TRUE(cache_->get_or_make(key_of(3), [] { return Result<CacheEntry>(entry_of(3)); }));
   EXPECT_EQ(cache_->warning(), "the cache in " + cache_->directory() + " has no locks: " + why);
   EXPECT_TRUE(cache_->lookup(key_of(3))) << "it is kept all the same";
+}
+
+TEST_F(CacheFile, LocksThatAreNoFolderAreTold) {
+  const std::string locks = cache_->directory() + "/locks";
+  const std::string why = locks + " is no folder; processes that need the same kernel at once compile it each";
+  const auto told = [&] {
+    EXPECT_EQ(cache_->defect(), why);
+    const auto other = Cache::open({.directory = cache_->directory()});
+    EXPECT_TRUE(other->get_or_make(key_of(4), [] { return Result<CacheEntry>(entry_of(4)); }));
+    EXPECT_EQ(other->warning(), "the cache in " + cache_->directory() + " has no locks: " + why);
+    EXPECT_TRUE(other->lookup(key_of(4))) << "it is kept all the same";
+    cache_->clear();
+  };
+  (void)base::remove_tree(locks);  // where there are any
+  ASSERT_TRUE(base::write_file_atomically(locks, "a file"));
+  told();
+  ASSERT_TRUE(base::remove_file(locks));
+  ASSERT_EQ(::mkdir(path("planted").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink(path("planted").c_str(), locks.c_str()), 0);
+  told();
+  EXPECT_TRUE(base::list_directory(path("planted"))->empty());
 }
 
 TEST_F(CacheFile, ASubfolderOfAnotherUser) {
