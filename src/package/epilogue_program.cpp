@@ -255,13 +255,16 @@ Phase phase_of(const FactorProgram& factor) { return {Scope::Tile, false, factor
 bool may_mask(const EpilogueProgram& program, std::span<const Inst> insts) {
   return std::any_of(insts.begin(), insts.end(), [&](const Inst& inst) {
     switch (inst.kind) {
-      case Inst::Kind::Op: return inst.op == Op::where;
+      case Inst::Kind::Op:
+        return inst.op == Op::where;
       case Inst::Kind::Load: {
         const Operand& operand = program.operands[inst.index];
         return operand.access == Access::Row && types::is_float(operand.dtype);
       }
-      case Inst::Kind::ColIndex: return true;
-      default: return false;
+      case Inst::Kind::ColIndex:
+        return true;
+      default:
+        return false;
     }
   });
 }

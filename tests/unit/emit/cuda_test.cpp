@@ -267,7 +267,8 @@ TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
     const uint32_t score = b.load(bf16, Access::Full), added = b.load(f32, access), total = b.load(f32, Access::Column);
     const uint32_t e = b.op(Op::exp, f32, {b.op(Op::add, f32, {score, added})});
     const uint32_t quotient = b.op(Op::div, f32, {e, total});
-    package::FactorProgram biased{package::FactorProgram::Which::A, 0, bf16, false, b.program.phases[0].insts, quotient};
+    package::FactorProgram biased{package::FactorProgram::Which::A, 0,       bf16, false,
+                                  b.program.phases[0].insts,        quotient};
     b.program.phases[0].insts.clear();
     b.store(b.accum(), f32);
     b.program.factors = {biased};
