@@ -161,7 +161,8 @@ class CODETTA_API Execution {
   Result<void> set_workspace(void* memory, int64_t bytes);
   // Names of the kernels that the runs take, in the order of the plan; none where it holds nothing. Of a program they
   // are those of the nearest of the sizes that it was compiled for, and on a GPU those that rely on as little as the
-  // tensors are aligned.
+  // tensors are aligned. Of a GEMM there is one, or there are several on a GPU where a size is 0 and the one could not
+  // make all outputs.
   [[nodiscard]] std::vector<std::string> kernels() const;
   [[nodiscard]] double compile_seconds() const;  // spent in the compiler by prepare(); 0 when all was found
   [[nodiscard]] bool interpreted() const;        // no compiler was there: the epilogue's tape is interpreted

@@ -99,9 +99,16 @@ int gemm(const CommonOptions& common, const GemmOptions& options, const RunFlags
   json["workspace_bytes"] = execution->workspace_size();
   const auto source = kernel->source_path();  // none where there is no cache
   if (source) json["source"] = *source;
+  // On a GPU, where a size is 0 and an output has elements all the same.
+  const std::vector<std::string> ran_kernels = execution->kernels();
+  const bool instead = ran_kernels.size() > 1;
+  if (instead) json["instead"] = ran_kernels;
   if (!common.json) {
     std::printf("kernel    %s (%s)\n", metadata.name.c_str(),
                 execution->interpreted() ? "epilogue interpreted" : metadata.family.c_str());
+    std::string names;
+    for (const std::string& name : ran_kernels) names += (names.empty() ? "" : ", ") + name;
+    if (instead) std::printf("instead   %s, since a size is 0\n", names.c_str());
     if (session->device)
       std::printf("device    %d: %s, %s\n", session->device->info().ordinal, session->device->info().name.c_str(),
                   session->device->info().arch.c_str());

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command watches runs on a GPU as on a CPU: --check over kernels of the user's, --values, --trap, --save-values, --trace, --bisect, --debug, over the emulator in the
+"""The command watches runs on a GPU as on a CPU: --check over kernels of the user's, --values, --trap, --save-values, --trace, --bisect, --debug, and says what ran where a size is 0, over the emulator in the
 place of AMD's runtime. Arguments: the codetta command, the emulated runtime."""
 import json
 import os
@@ -99,6 +99,15 @@ def bisects(machine):
     machine.run("run", program, "--dim", "m=5", "--target", "hip", "--debug=dump:plan,dump:memory,time:passes", "--values", said=("launch", "mlp.py:3: y = h @ v"))
 
 
+def instead(machine):
+    """Without rows h is made by other kernels, which are named; with rows there are none."""
+    words = ["gemm", "--target", "hip", "--n", 5, "--k", 7, "--tensor", "g=[N]:f32", "--epilogue", "def e(accum, g): h = exp(g); D = accum * h; return D, h", "--check"]
+    machine.run(*words, "--m", 0, said=("\ninstead   codetta_", ", since a size is 0\n", "h: 5 of 5 elements checked, 0 wrong"))
+    none, some = (machine.json(*words, "--m", rows) for rows in (0, 2))
+    if len(none.get("instead", [])) < 2 or "instead" in some or not some["kernel"]:
+        FAILURES.append(f"gemm --json without rows: {none}; with rows: {some}")
+
+
 def main():
     if shutil.which("g++") is None:
         print("skipped: the emulator needs a g++")
@@ -108,6 +117,7 @@ def main():
         checks(machine)
         values(machine)
         bisects(machine)
+        instead(machine)
     print("\n".join(FAILURES))
     return 1 if FAILURES else 0
 
