@@ -224,6 +224,15 @@ Result<void> Lowering::lower_reduction(NodeId node) {
   package::Reduction reduction;
   reduction.kind = kind_of(op);
   reduction.axis = *axis;
+  // A part that is the same all along the axis, as a column joined to a matrix is along its rows, is there once and
+  // would count as often as the axis is long; the largest and least do not mind.
+  const bool counts = reduction.kind != ReduceKind::Max && reduction.kind != ReduceKind::Min;
+  for (const Location& at : places) {
+    if (!counts || places.size() == 1 || reduced_axes(node, {at}).axis == axis) continue;
+    return reject(diag::Code::reduction_axes, node, "a joined part does not lie along the axis that this reduces")
+        .reason("its values are the same all along it, and would be counted as often as it is long")
+        .help("reduce the parts by themselves and add what they give, or bind the joined tensor as one operand");
+  }
   reduction.mean = op == Op::reduce_mean;
   reduction.type = type;
   // Parts of a split that fall in one result are combined before they are reduced.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include <fmt/format.h>
@@ -317,6 +318,47 @@ TEST_P(ProgramMaps, PartsThatLieInMemoryAnyway) {
                   "    y = concat(c, c + 1.0, dim=0)\n    return y\n",
                   {{"x", x.view()}, {"w", w.view()}}, {20, 4}),
               nested, 1e-5);
+}
+
+// What is joined to a product and is the same along what is reduced is there once, however long that is.
+TEST_P(ProgramMaps, AJoinedPartThatIsTheSameAlongAnAxisCountsOnce) {
+  const Tensor x = random({5, 7}), w = random({7, 4}), column = random({5, 1}), row = random({1, 4});
+  const Values p = product(values(x), values(w), 1, 5, 4, 7), b = values(column), r = values(row);
+  struct Case {
+    const char* name;
+    std::function<double(const Values&)> of;
+  };
+  const auto sum_exp = [](const Values& v) {
+    return std::accumulate(v.begin(), v.end(), 0.0, [](double sum, double e) { return sum + std::exp(e); });
+  };
+  const Case cases[] = {
+      {"sum(j, dim={})", [](const Values& v) { return std::accumulate(v.begin(), v.end(), 0.0); }},
+      {"mean(j, dim={})",
+       [](const Values& v) { return std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size()); }},
+      {"logsumexp(j, dim={})", [&](const Values& v) { return std::log(sum_exp(v)); }},
+      {"max(j, dim={})", [](const Values& v) { return *std::max_element(v.begin(), v.end()); }},
+      {"sum(softmax(j, dim={0}) * j, dim={0})", [&](const Values& v) {
+         double result = 0;
+         for (const double e : v) result += std::exp(e) * e / sum_exp(v);
+         return result;
+       }}};
+  for (const Case& one : cases) {
+    for (const int dim : {0, 1}) {
+      Values want;
+      for (size_t i = 0; i < (dim == 0 ? 4U : 5U); ++i) {
+        Values line;
+        for (size_t j = 0; j < (dim == 0 ? 5U : 4U); ++j) line.push_back(dim == 0 ? p[j * 4 + i] : p[i * 4 + j]);
+        line.push_back(dim == 0 ? r[i] : b[i]);
+        want.push_back(one.of(line));
+      }
+      const std::string text = fmt::format(
+          "def f(x: f32[5, 7], w: f32[7, 4], c: f32[{}]):\n    j = concat(x @ w, c, dim={})\n    y = {}\n    return y\n",
+          dim == 0 ? "1, 4" : "5, 1", dim, fmt::format(fmt::runtime(one.name), dim));
+      expect_near(run(text, {{"x", x.view()}, {"w", w.view()}, {"c", (dim == 0 ? row : column).view()}},
+                      dim == 0 ? Dims{1, 4} : Dims{5, 1}),
+                  want, 1e-4);
+    }
+  }
 }
 
 // A copy that lies without gaps is read by index arithmetic of its new shape, whose offsets pass the old one's sizes.
