@@ -352,7 +352,8 @@ TEST_P(ProgramMaps, AJoinedPartThatIsTheSameAlongAnAxisCountsOnce) {
         want.push_back(one.of(line));
       }
       const std::string text = fmt::format(
-          "def f(x: f32[5, 7], w: f32[7, 4], c: f32[{}]):\n    j = concat(x @ w, c, dim={})\n    y = {}\n    return y\n",
+          "def f(x: f32[5, 7], w: f32[7, 4], c: f32[{}]):\n    j = concat(x @ w, c, dim={})\n    y = {}\n    return "
+          "y\n",
           dim == 0 ? "1, 4" : "5, 1", dim, fmt::format(fmt::runtime(one.name), dim));
       expect_near(run(text, {{"x", x.view()}, {"w", w.view()}, {"c", (dim == 0 ? row : column).view()}},
                       dim == 0 ? Dims{1, 4} : Dims{5, 1}),
