@@ -60,6 +60,30 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
     out.line("static constexpr int size(int", all.size() > 1 ? " i" : "", ") { return ", sizes, "; }");
     out.line("static constexpr bool column_major(int", all.size() > 1 ? " i" : "", ") { return ", column_major, "; }");
   }
+  // Of a piece, brought once. What an output may take the place of is loaded where it is read.
+  std::vector<uint32_t> vectors;
+  for (const package::Inst& inst : program.phases[0].insts) {
+    if (inst.kind != package::Inst::Kind::Load || is_written(program, inst.index)) continue;
+    const package::Access access = program.operands[inst.index].access;
+    const bool known = std::find(vectors.begin(), vectors.end(), inst.index) != vectors.end();
+    if (!known && (access == package::Access::Row || access == package::Access::Column)) vectors.push_back(inst.index);
+  }
+  {
+    const auto held = out.block_with("};", "struct Vectors");
+    for (const uint32_t k : vectors) {
+      const package::Operand& operand = program.operands[k];
+      const std::string_view element = cuda_dialect().type(operand.dtype).element;
+      if (operand.access == package::Access::Row) {
+        out.line("AlongRows<", element, ", Config::piece_cols> o", k, ";");
+      } else {
+        out.line("DownColumns<", element, "> o", k, ";");
+      }
+    }
+    out.line("template <class P>");
+    const auto bring = out.block("__device__ __forceinline__ void bring(const P& params, const Tile& tile)");
+    if (!vectors.empty()) out.line("const TileFragment<false, 1, P> f(params, tile);");
+    for (const uint32_t k : vectors) out.line("o", k, ".bring(f, ", k, ");");
+  }
   {
     const auto rows = out.block_with("};", "struct Rows");
     for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, "[2];");
@@ -85,11 +109,15 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
         "rows)");
     out.line("CopiedFragment<S, P> f(params, tile, strip);");
     for (const std::string& line : phase.setup) {
-      const auto copy = std::find_if(all.begin(), all.end(), [&](uint32_t k) {
+      const auto refers = [&](uint32_t k) {
         return line.starts_with(
             CodeWriter::text_of("const Ref<", cuda_dialect().type(program.operands[k].dtype).element, "> o", k, " = "));
-      });
-      if (copy == all.end()) {
+      };
+      const auto copy = std::find_if(all.begin(), all.end(), refers);
+      const auto vector = std::find_if(vectors.begin(), vectors.end(), refers);
+      if (vector != vectors.end()) {
+        out.line("const auto& o", *vector, " = strip.vectors.o", *vector, ";");
+      } else if (copy == all.end()) {
         out.line(line);
       } else {
         out.line("const Copied<", cuda_dialect().type(program.operands[*copy].dtype).element, ", ", copy - all.begin(),

@@ -85,10 +85,8 @@ class PhasePrinter {
   std::string indexed_text(uint32_t operand);
   // Behind the other template arguments of a load from the operand.
   [[nodiscard]] std::string_view written_text(uint32_t operand) const {
-    return dialect_.says_written && is_written(operand) ? ", true" : "";
+    return dialect_.says_written && is_written(program_, operand) ? ", true" : "";
   }
-  // May an output take the operand's place?
-  [[nodiscard]] bool is_written(uint32_t operand) const;
   [[nodiscard]] std::string early_name(const Inst& in) const { return text("l", &in - phase_.insts.data()); }
   [[nodiscard]] std::string comment(uint32_t id) const;
 
@@ -141,17 +139,6 @@ class PhasePrinter {
   const Nests& nests_;
   Conversions convert_;
 };
-
-bool PhasePrinter::is_written(uint32_t operand) const {
-  const uint32_t input = program_.operands[operand].argument;
-  for (uint32_t output = 0; output < program_.arguments.size(); ++output) {
-    if (!program_.arguments[output].is_output) continue;
-    // Batches and a product only make less of it possible.
-    if (plan::may_be_in_place(program_, false, input, output) || plan::may_be_in_place_of_one(program_, input, output))
-      return true;
-  }
-  return false;
-}
 
 std::string PhasePrinter::comment(uint32_t id) const {
   if (!comments_) return {};
@@ -664,6 +651,17 @@ std::optional<size_t> unit_term(const package::Operand& operand) {
     unit = t;
   }
   return unit;
+}
+
+bool is_written(const package::EpilogueProgram& program, uint32_t operand) {
+  const uint32_t input = program.operands[operand].argument;
+  for (uint32_t output = 0; output < program.arguments.size(); ++output) {
+    if (!program.arguments[output].is_output) continue;
+    // Batches and a product only make less of it possible.
+    if (plan::may_be_in_place(program, false, input, output) || plan::may_be_in_place_of_one(program, input, output))
+      return true;
+  }
+  return false;
 }
 
 void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines) {

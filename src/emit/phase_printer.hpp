@@ -46,6 +46,9 @@ int64_t column_block(const package::Operand& operand);
 // that says so.
 std::optional<size_t> unit_term(const package::Operand& operand);
 
+// May an output take the operand's place?
+bool is_written(const package::EpilogueProgram& program, uint32_t operand);
+
 void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines);
 // Of states by name, with what stands in front of and behind their names.
 void take_largest(base::CodeWriter& out, const PhaseText& phase, std::string_view before, std::string_view behind);

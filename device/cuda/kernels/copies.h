@@ -49,6 +49,61 @@ struct CopyLayout {
   }
 };
 
+// Vectors of a piece, which stand for a Ref in emitted text; Epilogue::Vectors has those that the epilogue loads, and
+// brings them once for all strips.
+// Along the rows: a lane holds two columns of every 64, from 2 * lane on. Columns beyond the edge are the last.
+template <class E, int cols>
+struct AlongRows {
+  static constexpr int pairs = (cols + 63) / 64, words = (2 * (int)sizeof(E) + 3) / 4;
+  u32 word[pairs][words];
+
+  template <class F>
+  CODETTA_MEMBER void bring(const F& f, int operand) {
+    const Ref<E> o = f.template ref<E>(operand);
+#pragma unroll
+    for (int pair = 0; pair < pairs; ++pair) {
+      E two[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const i32 column = pair * 64 + 2 * (f.tile.thread & 31) + i;
+        two[i] = load_from<false>(o.p + (column < f.tile.cols ? column : f.tile.cols - 1) * o.col_stride);
+      }
+      word[pair][words - 1] = 0;
+      memcpy(word[pair], two, sizeof two);
+    }
+  }
+  // Column `column`, which is even, and the next; of all lanes in the same 64.
+  template <class V>
+  CODETTA_MEMBER V at(int column) const {
+    u32 two[words];
+#pragma unroll
+    for (int w = 0; w < words; ++w) {
+      u32 mine = word[0][w];
+#pragma unroll
+      for (int pair = 1; pair < pairs; ++pair) mine = column / 64 == pair ? word[pair][w] : mine;
+      two[w] = __shfl_sync(~0u, mine, column % 64 / 2);
+    }
+    V v;
+    memcpy(&v, two, sizeof v);
+    return v;
+  }
+};
+// Along the columns: a lane holds the elements of both of its rows. Rows beyond the edge are the last.
+template <class E>
+struct DownColumns {
+  E of_row[2];
+
+  template <class F>
+  CODETTA_MEMBER void bring(const F& f, int operand) {
+    const Ref<E> o = f.template ref<E>(operand);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const i32 row = f.tile.thread / 32 * 16 + (f.tile.thread & 31) / 4 + 8 * half;
+      of_row[half] = load_from<false>(o.p + (row < f.tile.rows ? row : f.tile.rows - 1) * o.row_stride);
+    }
+  }
+};
+
 // A TileFragment over 16 * steps columns of a piece. Lane l has rows l / 4 and l / 4 + 8 of its warp's, and columns
 // 2 * (l % 4) and the next of every 8. Every position is computed, also beyond the edges of the matrix: the engine
 // brings zeros there and stores nothing, and rows and columns of vectors are the nearest that exist. So one text does
@@ -149,7 +204,23 @@ struct CopiedFragment : TileFragment<false, 1, P> {
       ptx::store_two(strip.slot[i] + Layout::template at<i>(row(), column()), word_of_lanes(v, 0), word_of_lanes(v, 1));
     }
   }
+  using TileFragment<false, 1, P>::load_row;
+  using TileFragment<false, 1, P>::load_row_strided;
+  using TileFragment<false, 1, P>::load_column;
+  template <class V, class E, int cols>
+  CODETTA_MEMBER V load_row(const AlongRows<E, cols>& o) const {
+    static_assert(lanes == 2);
+    return o.template at<V>(column());
+  }
+  template <class V, class E>
+  CODETTA_MEMBER V load_column(const DownColumns<E>& o) const {
+    return splat<V>(o.of_row[place & 1]);
+  }
   // As emitted text calls them where columns are not adjacent.
+  template <class V, class E, int cols>
+  CODETTA_MEMBER V load_row_strided(const AlongRows<E, cols>& o) const {
+    return load_row<V>(o);
+  }
   template <class V, bool written = false, class E, int i>
   CODETTA_MEMBER V load_full_strided(Copied<E, i> o) const {
     return load_full<V, written>(o);
@@ -186,14 +257,15 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   }
 };
 
-// What an emitted strip sees: accumulators of 16 * steps columns, and the slots of the piece.
-template <class Copies_, int cols, int parts, int steps_, class T>
+// What an emitted strip sees: accumulators of 16 * steps columns, and the vectors and slots of the piece.
+template <class Epilogue, int cols, int parts, class T>
 struct CopiedStrip {
   using Element = T;
-  using Copies = Copies_;
+  using Copies = typename Epilogue::Copies;
   using Layout = CopyLayout<Copies, cols>;
-  static constexpr int steps = steps_;
+  static constexpr int steps = Epilogue::strip_steps;
   T raw[parts][steps * 8];
+  typename Epilogue::Vectors vectors;
   u32 slot[Layout::count];
   int first;  // column of the piece
 };
@@ -360,7 +432,7 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T 
   static_assert(S::width % cols == 0 && Config::piece_cols % cols == 0, "pieces are of whole strips");
   static_assert(S::width % Config::piece_cols == 0 || C::Copies::loads == 0, "what is stored twice is not read");
   const Problem& p = params.problem;
-  CopiedStrip<typename Epilogue::Copies, Config::piece_cols, Config::ways, steps, T> strip;
+  CopiedStrip<Epilogue, Config::piece_cols, Config::ways, T> strip;
   Tile tile;
   tile.batch = u.batch;
   tile.thread = (i32)thread;
@@ -381,6 +453,7 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T 
     tile.cols = left < Config::piece_cols ? (i32)left : Config::piece_cols;
     tile.piece_m = tile.row / 64;
     tile.piece_n = tile.col / Config::piece_cols;
+    if (exists) strip.vectors.bring(params, tile);
     copier.wait_loads();
     if (exists) {
       copier.wait_slots();
