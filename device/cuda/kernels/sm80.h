@@ -172,7 +172,8 @@ CODETTA_FN void gemm_sm80(const P& params) {
   constexpr bool makes_a = Makes<MakerA>::value, makes_b = Makes<MakerB>::value;
   constexpr int products = ProductsOf<Epilogue>::count;
   static_assert(products == 1 || Config::alignment >= 4, "bounds are those of one B");
-  // Few rows wait for B from their first stage on: it is asked for before the kernel in front has ended.
+  // Few rows wait for B from their first stage on: it is asked for before the kernel in front has ended, and the kernel
+  // behind comes near the end of K, since what that asks for would have left L2 again if it came now.
   constexpr bool early = !makes_b && Config::alignment >= 16 && Config::tile_m <= 32;
   if constexpr (!early) begin_dependent();
   // Where the columns of B of a split tile lie: byte offsets from the operand's first element (made: their numbers).
@@ -222,8 +223,8 @@ CODETTA_FN void gemm_sm80(const P& params) {
     for (int s = 0; s < Config::stages - 1 && s < count; ++s)
       b.prefetch(s, (int)(k_end - k_begin < (i64)(s + 1) * Config::tile_k ? k_end - k_begin - (i64)s * Config::tile_k
                                                                           : Config::tile_k));
+    ptx::dependency_wait();
 #endif
-    begin_dependent();
   }
   const u32 base = ptx::shared_address(shared);
   const int last = (int)(k_end - k_begin - (i64)(count - 1) * Config::tile_k);  // of K in the last block
@@ -271,6 +272,9 @@ CODETTA_FN void gemm_sm80(const P& params) {
   for (int i = 0; i < S::blocks_m; ++i) load(0, 0, i);
 #pragma unroll 1
   for (int block = 0; block < count; ++block) {
+#if __CUDA_ARCH__ >= 900
+    if (early && block == count - 1 - count / 16) ptx::dependents_launch();
+#endif
 #pragma unroll
     for (int step = 0; step < S::steps; ++step) {
       if (step == S::steps - 1) {

@@ -298,9 +298,11 @@ CODETTA_FN void gemm_stream(const P& params) {
       typename Choose<makes_b, stream::MadeWeights<Config, S, MakerB, P>, stream::Weights<Config, S, Epilogue>>::type;
   Weights weights(params, batch, k_begin, k_end, col0, warp_column, warp_k, lane);
 #if __CUDA_ARCH__ >= 900
+  // Toward L2, where it does not matter who may still write B; a thread asks for 64 bytes, where loads have 16.
+  const bool asks = S::along_k ? lane % 4 == 0 : lane / 4 % 4 == 0;
 #pragma unroll
-  for (int i = 0; i < Config::stages && !makes_b; ++i) {  // toward L2, where it does not matter who may still write B
-    if (i >= whole) continue;
+  for (int i = 0; i < Config::stages && !makes_b; ++i) {
+    if (i >= whole || !asks) continue;
 #pragma unroll
     for (int j = 0; j < S::loads; ++j) {
       if constexpr (!makes_b) ptx::prefetch_l2(weights.place(j, i));
@@ -337,6 +339,9 @@ CODETTA_FN void gemm_stream(const P& params) {
   for (int chunk = 0; chunk < chunks; ++chunk) {
     ptx::copy_wait<0>();
     __syncthreads();
+#if __CUDA_ARCH__ >= 900
+    if (chunk + 1 == chunks) ptx::dependents_launch();  // the kernel behind asks for its B meanwhile
+#endif
     if (chunk + 1 < chunks) {
       const i64 k = k_begin + (i64)(chunk + 1) * Config::tile_k;
       bring_rows(k, base + (chunk + 1) % 2 * S::chunk_bytes);
@@ -367,9 +372,6 @@ CODETTA_FN void gemm_stream(const P& params) {
       }
     }
   }
-#if __CUDA_ARCH__ >= 900
-  ptx::dependents_launch();
-#endif
   const int g = lane / 4, t = lane % 4;
   if constexpr (S::fmas) {  // add up along K, and let each thread keep what the tensor cores would give it
 #pragma unroll
