@@ -27,15 +27,51 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   # std::stable_sort of libstdc++ 12 calls what libstdc++ itself has marked deprecated.
   target_compile_options(codetta_options INTERFACE -Wno-deprecated-declarations)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CODETTA_UNITY)
+  # GCC collects garbage from 128 MiB on, which units of several files exceed many times: a tenth of their time (bench/NOTES.md).
+  target_compile_options(codetta_options INTERFACE --param=ggc-min-heapsize=524288)
+endif()
 set(CODETTA_ROOT ${CMAKE_CURRENT_SOURCE_DIR})
 set(CODETTA_INCLUDE_DIRS ${CODETTA_ROOT}/include ${CODETTA_ROOT}/src ${CODETTA_ROOT})
 
+# Groups of BATCH files and, where there are more of APART, of fewer: one of APART and, in their order, those that follow.
+function(codetta_unity_groups target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BATCH" "ALONE;APART")
+  get_target_property(rest ${target} SOURCES)
+  list(REMOVE_ITEM rest ${arg_ALONE})
+  list(LENGTH rest count)
+  list(REMOVE_ITEM rest ${arg_APART})
+  list(LENGTH arg_APART groups)
+  math(EXPR full "(${count} + ${arg_BATCH} - 1) / ${arg_BATCH}")
+  if(full GREATER groups)
+    set(groups ${full})
+  endif()
+  math(EXPR last "${groups} - 1")
+  foreach(group RANGE ${last})
+    math(EXPR room "(${count} * (${group} + 1)) / ${groups} - (${count} * ${group}) / ${groups}")
+    list(POP_FRONT arg_APART members)
+    foreach(i RANGE 1 ${room})
+      list(LENGTH members size)
+      if(rest AND size LESS room)
+        list(POP_FRONT rest more)
+        list(APPEND members ${more})
+      endif()
+    endforeach()
+    set_source_files_properties(${members} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+endfunction()
+
 # With CODETTA_UNITY several sources of a target are compiled as one. Those in ALONE are not: files that name something in
-# an anonymous namespace as another file of theirs does, and objects that are picked by name (cmake/engine.cmake).
+# an anonymous namespace as another file of theirs does, and objects that are picked by name (cmake/engine.cmake). No two
+# of those in APART, which name the same things as each other only, are compiled as one.
 function(codetta_unity target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BATCH" "ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BATCH" "ALONE;APART")
   if(CODETTA_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_BATCH})
+    if(arg_APART)
+      codetta_unity_groups(${target} BATCH ${arg_BATCH} APART ${arg_APART} ALONE ${arg_ALONE})
+    endif()
     set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     # A class of a source that holds one of its anonymous namespace looks like one of a header there.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
@@ -55,10 +91,10 @@ function(codetta_quick_build target room)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
 endfunction()
 
-# codetta_room(<name> SOURCES <cpp>... DEPENDS <room>... [ALONE <cpp>...])
-# A static, position independent library codetta_<name>; a room without sources is its headers only. ALONE: codetta_unity.
+# codetta_room(<name> SOURCES <cpp>... DEPENDS <room>... [ALONE <cpp>...] [APART <cpp>...])
+# A static, position independent library codetta_<name>; a room without sources is its headers only. ALONE, APART: codetta_unity.
 function(codetta_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;ALONE;APART")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "codetta_room(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -78,7 +114,7 @@ function(codetta_room name)
   codetta_quick_build(${target} ${name})
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                                              VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
-  codetta_unity(${target} BATCH 8 ALONE ${arg_ALONE})
+  codetta_unity(${target} BATCH 8 ALONE ${arg_ALONE} APART ${arg_APART})
   set_property(GLOBAL APPEND PROPERTY CODETTA_ROOMS_WITH_CODE ${target})
 endfunction()
 

@@ -48,8 +48,8 @@ package::CpuMapConfig cpu_config(const package::EpilogueProgram& program, CpuIsa
 }
 
 // Where one launch would leave most of a GPU without work, phase by phase takes less time: `piece_us` is about what a
-// thread takes to load its part of a row and to reduce it, `entry_us` what a launch takes behind another.
-constexpr double piece_us = 0.7, entry_us = 2;
+// thread takes to load its part of a row and to reduce it, `behind_us` what a launch takes behind another.
+constexpr double piece_us = 0.7, behind_us = 2;
 constexpr int32_t row_threads = 256;                         // of a block that finishes rows
 constexpr int32_t metal_panel_rows = 8, panels_at_once = 8;  // rows of a block; blocks on a multiprocessor
 
@@ -120,7 +120,7 @@ MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shap
     entries += std::any_of(program.reductions.begin(), program.reductions.end(),
                            [&](const package::Reduction& r) { return r.phase == phase; });
   }
-  cost.launches_us = static_cast<double>(entries - 1) * entry_us;
+  cost.launches_us = static_cast<double>(entries - 1) * behind_us;
   config.piece_rows = 32;
   if (config.panels) {
     const int32_t row_across = metal ? across : threads_of_row(shape, config.lanes, sms, keeping.columns);
