@@ -9,6 +9,7 @@
 #include "device/gpu/abi.h"
 #include "diag/diagnostic.hpp"
 #include "driver/context.hpp"
+#include "package/gpu_steps.hpp"
 
 namespace codetta::driver {
 
@@ -124,6 +125,7 @@ Result<void> CudaState::judge(const package::Kernel& kernel, const GpuBinary& bi
                           : map != nullptr ? map->panels && map->kept_cols > 0
                                            : false;
   if (judged || has_others) return judged;
+  if (package::is_steps_kernel(kernel)) return {};  // nobody can choose another, and few runs launch it
   context_.log_once(kernel.name, kernel.name + " may be slow: " + judged.error().diagnostics().front().reason);
   return {};
 }

@@ -69,7 +69,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     options.apart_outputs.push_back(anywhere() && options.gaps.back());
   }
   options.check_indices = plan_.target.backend != Backend::metal;
-  options.plain_copies = !cpu;
+  options.calls_by_kernel = !cpu;
   // Beside tensor maps of A, B and up to four copied operands (copies_of).
   options.parameter_bytes = cpu ? 0 : free_parameter_bytes(6);
   const bool gpu = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;

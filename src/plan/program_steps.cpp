@@ -3,6 +3,7 @@
 //
 // A loop keeps its carried values in buffers around it. Its body makes the next ones in buffers of its own, which are
 // copied over at its end; where the old value has no reader left when the new one is written, it is written in place.
+// Branches read their operands where they lie, and make their results where these are to lie.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -364,6 +365,11 @@ bool ProgramPlanner::may_write_at_once(uint32_t block, uint32_t made, uint32_t o
   }
   const Unit& unit = units[maker];
   if (!holds(unit.reads, old)) return true;
+  // One branch runs, behind the predicate, and each makes the value.
+  if (std::holds_alternative<package::If>(unit.steps.back())) {
+    return std::all_of(unit.blocks.begin(), unit.blocks.end(),
+                       [&](uint32_t branch) { return may_write_at_once(branch, made, old); });
+  }
   for (const uint32_t child : unit.blocks) {
     for (const Unit& inner : units_.blocks[child].units) {
       if (holds(inner.reads, old)) return false;

@@ -22,9 +22,6 @@ namespace codetta::plan {
 
 inline constexpr int32_t no_product = -1;
 
-// Steps that take their tensors as they lie on every target.
-inline bool writes_at_indices(types::Op op) { return op == types::Op::index_put || op == types::Op::scatter; }
-
 // Each with what it needs right in front of it, by the least number where there is a choice. Errors: E0901, where one
 // waits for itself.
 Result<std::vector<size_t>> order_of_needs(const std::vector<std::set<size_t>>& needs);

@@ -19,8 +19,9 @@ const ir::GraphInput* RegionFinder::input_of(NodeId node) const {
 bool RegionFinder::writes_outputs(NodeId made) const {
   const NodeId step = graph_.node(made).op == Op::result ? graph_.operands(made)[0] : made;
   const auto* put = std::get_if<ir::IndexPutAttr>(&graph_.attr(step));
-  const bool plain = options_.plain_copies && !writes_at_indices(graph_.node(step).op);
-  return !plain && !forced_[made.index()] && (put == nullptr || put->dim == 0);
+  const Op op = graph_.node(step).op;
+  const bool by_kernel = options_.calls_by_kernel && (op == Op::call_extern || op == Op::user_kernel);
+  return !by_kernel && !forced_[made.index()] && (put == nullptr || put->dim == 0);
 }
 
 std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, const KernelRegion& region,

@@ -205,9 +205,8 @@ void RegionFinder::force_operands(NodeId step) {
   for (size_t i = 0; i < operands.size() && op != Op::result; ++i) {
     if (!is_input(operands[i]) || (op == Op::cond && i == 0)) continue;
     const bool permuted = op == Op::index_put && i == 2 && graph_.attr_as<ir::IndexPutAttr>(step).dim != 0;
-    const bool plain = options_.plain_copies && !writes_at_indices(op);
-    const bool pieces = (permuted || plain) && !lies_contiguous(operands[i]);
-    if ((input_of(operands[i])->is_scalar || pieces) && !calls) forced_[operands[i].index()] = true;
+    const bool in_pieces = permuted && !lies_contiguous(operands[i]);
+    if ((input_of(operands[i])->is_scalar || in_pieces) && !calls) forced_[operands[i].index()] = true;
   }
 }
 

@@ -118,8 +118,8 @@ struct RegionOptions {
   // By graph input and output: elements of its last dim may lie apart; empty: those of none do.
   std::vector<bool> apart_inputs{}, apart_outputs{};
   bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at
-  // Steps but writes at indices copy only what lies without gaps: inputs go through a kernel, outputs too.
-  bool plain_copies = false;
+  // What functions and kernels of the caller's make gets to outputs by a kernel.
+  bool calls_by_kernel = false;
   // On GPUs: of sizes that may be 0 a kernel makes what it stores also where they are (package::missing_when), as far
   // as values can be stored in front of others.
   bool whole_when_empty = false;

@@ -117,7 +117,17 @@ inline const std::vector<LayoutProgram>& layout_programs() {
        "def same(s):\n    return s\ndef twice(s):\n    return s * 2.0\n"
        "def f(x: f32[\"m\", 12], c: f32[1]):\n    y = relu(x) * 2.0\n"
        "    i, s = while_loop(more, step, 0, y)\n    z = cond(sum(c) > 0.0, same, twice, y)\n    return y, s, z\n",
-       {{"m", 6}}}};
+       {{"m", 6}}},
+      // Branches and loops read what is the caller's where it lies, and write outputs.
+      {"def a(x, w, r):\n    y = relu(x @ w) + r\n    return cast(y, \"f16\"), sum(reshape(r, (4, \"4 * m\")), dim=1)\n"
+       "def b(x, w, r):\n    return r, sum(transpose(reshape(x, (\"4 * m\", 4)), 0, 1), dim=1)\n"
+       "def more(i, s, w):\n    return i < 3\n"
+       "def step(i, s, w):\n    t = cond(sum(s) > 0.0, less, same, s)\n    return i + 1, cast(t @ w, \"f16\"), w\n"
+       "def less(s):\n    return cast(s * 0.5, \"f16\")\ndef same(s):\n    return s\n"
+       "def f(x: f16[\"m\", 16], w: f16[16, 16], r: f16[\"m\", 16], c: f32[1]):\n"
+       "    z, t = cond(sum(c) > 0.0, a, b, x, w, r)\n    i, s, v = while_loop(more, step, 0, r, w)\n"
+       "    return z, t, s\n",
+       {{"m", 11}}}};
   return programs;
 }
 

@@ -92,6 +92,12 @@ TEST(PlanControl, WhatLivesAcrossABranchKeepsItsPlace) {
   EXPECT_FALSE(package::find_defect(package_of(*plan)));
 }
 
+size_t copies_in(const std::string& steps) {
+  size_t copies = 0;
+  for (size_t at = steps.find("copy "); at != std::string::npos; at = steps.find("copy ", at + 1)) ++copies;
+  return copies;
+}
+
 TEST(PlanControl, LoopsKeepWhatTheyCarry) {
   const auto plan = plan_of(
       "def more(i, x, w):\n    return i < 4\n"
@@ -101,10 +107,70 @@ TEST(PlanControl, LoopsKeepWhatTheyCarry) {
   // The product reads all of the old value: its result is copied over. The count is written at once.
   const std::string steps = steps_of(*plan);
   const std::string loop = steps.substr(steps.find("while"));
-  size_t copies = 0;
-  for (size_t at = loop.find("copy "); at != std::string::npos; at = loop.find("copy ", at + 1)) ++copies;
-  EXPECT_EQ(copies, 1U) << steps;
+  EXPECT_EQ(copies_in(loop), 1U) << steps;
   EXPECT_FALSE(package::find_defect(package_of(*plan)));
+}
+
+const std::vector<std::string> everywhere{"cpu:generic", "cuda:sm_90a", "hip:gfx942"};
+
+// Tensors of the caller's are read by the branches, and outputs written by them: nothing lies in between.
+TEST(PlanControl, BranchesReadAndWriteWhereTensorsLie) {
+  for (const std::string& on : everywhere) {
+    SCOPED_TRACE(on);
+    const auto plan = plan_of(
+        "def a(x, w):\n    return relu(x @ w), x * 0.5\ndef b(x, w):\n    return x + 1.0, x * 2.0\n"
+        "def f(x: f32[\"m\", 8], w: f32[8, 8], go: bool):\n    y, z = cond(go, a, b, x, w)\n    return y, z\n",
+        Target::parse(on).value());
+    ASSERT_TRUE(plan) << plan.error().render();
+    EXPECT_TRUE(plan->temporaries.requests.empty()) << plan::to_string(*plan);
+    EXPECT_EQ(copies_in(steps_of(*plan)), 0U) << plan::to_string(*plan);
+    ASSERT_EQ(plan->step_lists.size(), 2U);
+    EXPECT_FALSE(package::find_defect(package_of(*plan)));
+  }
+}
+
+// Of what a loop is given it copies what it changes, once, to where it returns it; w it reads where it lies.
+TEST(PlanControl, LoopsReadWhereTensorsLie) {
+  for (const std::string& on : everywhere) {
+    SCOPED_TRACE(on);
+    const auto plan = plan_of(
+        "def more(i, x, w):\n    return i < 4\n"
+        "def turn(i, x, w):\n    return i + 1, x * sum(w, dim=0), w\n"
+        "def f(x: f32[\"m\", 8], w: f32[8, 8]):\n    i, y, v = while_loop(more, turn, 0, x, w)\n    return y\n",
+        Target::parse(on).value());
+    ASSERT_TRUE(plan) << plan.error().render();
+    const std::string steps = steps_of(*plan);
+    EXPECT_NE(steps.find("copy x to y"), std::string::npos) << steps;
+    EXPECT_EQ(steps.find("copy w"), std::string::npos) << steps;
+    EXPECT_EQ(copies_in(steps.substr(steps.find("while"))), 0U) << steps;
+    for (const plan::MemoryRequest& request : plan->temporaries.requests)
+      EXPECT_LE(request.hint, 256) << plan->buffers[request.buffer].name << " has the bytes of w or x\n" << steps;
+    EXPECT_FALSE(package::find_defect(package_of(*plan)));
+  }
+}
+
+// What both branches write where they read it becomes what is carried at once; not where one of them needs it behind.
+TEST(PlanControl, BranchesInLoopsWriteWhatIsCarried) {
+  for (const std::string& on : everywhere) {
+    SCOPED_TRACE(on);
+    const auto copies = [&](const std::string& other) {
+      const auto plan = plan_of(
+          "def more(i, s):\n    return i < 4\ndef half(s):\n    return s * 0.5\ndef other(s):\n    return " + other +
+              "\ndef turn(i, s):\n    return i + 1, cond(sum(s) > 0.0, half, other, s)\n"
+              "def f(x: f32[8, 8]):\n    y = exp(x)\n    i, z = while_loop(more, turn, 0, y)\n    v = z + 1.0\n    "
+              "return v\n",
+          Target::parse(on).value());
+      if (!plan) return plan.error().render();
+      if (const auto defect = package::find_defect(package_of(*plan))) return *defect;
+      const std::string steps = steps_of(*plan);
+      return std::to_string(copies_in(steps.substr(steps.find("while"))));
+    };
+    EXPECT_EQ(copies("s"), "0");
+    EXPECT_EQ(copies("exp(s)"), "0");
+    EXPECT_EQ(copies("s @ s"), "1");
+    EXPECT_EQ(copies("transpose(s, 0, 1) + 0.0"), "1");
+    EXPECT_EQ(copies("relu(exp(s) @ s) + s"), "1");
+  }
 }
 
 TEST(PlanControl, NestedDeeperThanRunsIsRefused) {
