@@ -65,8 +65,9 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const
                     : axis == Axis::Item   ? p.pieces_m * p.pieces_n
                                            : p.batches * p.pieces_m * p.pieces_n;
   const i64 all = axis == Axis::All ? 1 : p.batches * extent;
-  const i64 result = (i64)blockIdx.x * results + threadIdx.x % results;
-  if ((i64)blockIdx.x * results >= all) return;
+  const i64 block = blockIdx.x + (i64)gridDim.x * blockIdx.z;  // what one dim of a grid does not hold lies in another
+  const i64 result = block * results + threadIdx.x % results;
+  if (block * results >= all) return;
   State<W> s;
   if (result < all) {
     const i64 stride = (axis == Axis::Row ? p.pieces_n : count) * extent;

@@ -440,12 +440,16 @@ inline bool plan_grid(const Kernel& kernel, const Entry& entry, const DeviceLimi
       blocks[0] = ceil_div(largest, larger(entry.results_per_block, 1));
       blocks[1] = count;
       grid.skipped = blocks[0] == 0 || count == 0;
+      if (blocks[0] > device.max_grid[0]) {
+        blocks[2] = ceil_div(blocks[0], device.max_grid[0]);
+        blocks[0] = device.max_grid[0];
+      }
       break;
     }
     default:
       // Over an empty root space the stores of finished reductions are still owed: one block looks at them. A block of
-      // a panel walks its rows itself.
-      blocks[0] = entry.kind == entry_panel ? 1 : larger(p.pieces_n, 1);
+      // a panel walks its rows itself; what lies beyond the grid is walked by loops.
+      blocks[0] = entry.kind == entry_panel ? 1 : smaller(larger(p.pieces_n, 1), device.max_grid[0]);
       blocks[1] = smaller(larger(p.pieces_m, 1), device.max_grid[1]);
       blocks[2] = smaller(larger(p.batches, 1), device.max_grid[2]);
       if (entry.kind == entry_panel) {

@@ -183,6 +183,8 @@ inline Status pipeline_of(const MetalKernel& kernel, const MetalEntry& entry, in
 
 inline i64 rounded_up(i64 a, i64 unit) { return (a + unit - 1) / unit; }
 inline i64 at_least(i64 a, i64 least) { return a < least ? least : a; }
+// Along a dim of a grid: positions of threads have 32 bits.
+inline i64 most_groups(const MetalEntry& entry) { return 0xffffffffll / entry.threads; }
 
 // What a launch needs of the workspace, all in one piece behind the temporaries.
 struct MetalRoom {
@@ -247,10 +249,12 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
   if (room.end + 256 > frame.engine_bytes) frame.engine_bytes = room.end + 256;
 
   const Number tiles = Number(p.tiles_m) * Number(p.tiles_n) * Number(p.k_split) * Number(p.batches);
-  if (tiles.bad || tiles.value > 0x7fffffff || p.pieces_n > 0x7fffffff)
-    return fail(bad_sizes, "E0650: %s needs a grid of more than 2^31 threadgroups for %lld x %lld in %lld batch items",
-                kernel.file, static_cast<long long>(p.m), static_cast<long long>(p.n),
-                static_cast<long long>(p.batches));
+  for (i32 e = 0; e < kernel.entry_count; ++e) {
+    if (kernel.entries[e].kind != 0 || (!tiles.bad && tiles.value <= most_groups(kernel.entries[e]))) continue;
+    return fail(bad_sizes, "E0650: %s needs a grid of more than %lld threadgroups for %lld x %lld in %lld batch items",
+                kernel.file, static_cast<long long>(most_groups(kernel.entries[e])), static_cast<long long>(p.m),
+                static_cast<long long>(p.n), static_cast<long long>(p.batches));
+  }
   const u64 params_bytes = sizeof(gpu::TensorMap) + sizeof p +
                            static_cast<u64>(at_least(operand_count, 1)) * sizeof(gpu::Operand) +
                            static_cast<u64>(at_least(scalar_count, 1)) * sizeof(gpu::ScalarValue) +
@@ -325,8 +329,12 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
       }
       if (largest == 0) continue;
       grid[0] = rounded_up(largest, entry.results_per_group), grid[1] = count;
-    } else {
-      grid[0] = entry.kind == 4 ? 1 : at_least(p.pieces_n, 1);
+      if (grid[0] > most_groups(entry)) {
+        grid[2] = rounded_up(grid[0], most_groups(entry));
+        grid[0] = most_groups(entry);
+      }
+    } else {  // what lies beyond is walked by loops
+      grid[0] = entry.kind == 4 ? 1 : at_least(p.pieces_n < most_groups(entry) ? p.pieces_n : most_groups(entry), 1);
       grid[1] = at_least(p.pieces_m < 65535 ? p.pieces_m : 65535, 1);
       grid[2] = at_least(p.batches < 65535 ? p.batches : 65535, 1);
     }

@@ -33,8 +33,9 @@ CODETTA_FN void combine(constant P& params, int k, threadgroup char* memory, Pla
                                            : p.batches * p.pieces_m * p.pieces_n;
   const i64 all = axis == Axis::All ? 1 : p.batches * extent;
   const i32 id = (i32)place.id;
-  const i64 result = (i64)place.group.x * results + id % results;
-  if ((i64)place.group.x * results >= all) return;
+  const i64 group = place.group.x + (i64)place.groups.x * place.group.z;  // what one dim does not hold lies in another
+  const i64 result = group * results + id % results;
+  if (group * results >= all) return;
   Folding<State, T> s;
   if (result < all) {
     const device T* from =

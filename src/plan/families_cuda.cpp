@@ -147,7 +147,9 @@ std::optional<Rejection> refuse_simt(const GpuProblem& p) {
                                     p.shape.n, p.shape.batch, max_grid));
 }
 
-std::vector<GpuGemmConfig> simt_configurations(const GpuProblem& p) {
+std::vector<GpuGemmConfig> simt_configurations(const GpuProblem& p) { return simt_configurations_within(p, INT64_MAX); }
+
+std::vector<GpuGemmConfig> simt_configurations_within(const GpuProblem& p, int64_t grid_threads) {
   // Rows of a tile, root columns of it. The first legal one that wastes least comes from the cost model.
   static constexpr std::array<std::pair<int, int>, 10> tiles{
       {{64, 64}, {64, 32}, {32, 64}, {32, 32}, {16, 64}, {64, 16}, {16, 32}, {32, 16}, {16, 16}, {16, 8}}};
@@ -156,7 +158,7 @@ std::vector<GpuGemmConfig> simt_configurations(const GpuProblem& p) {
     while (c.piece_rows > 4 && simt_shared_bytes(p, c) > static_shared) c.piece_rows /= 2;
     const int most_threads = p.shape.products > 1 ? 256 : 512;  // each column of several B has a stride in registers
     if (c.piece_rows % 4 == 0 && c.threads <= most_threads && simt_shared_bytes(p, c) <= static_shared &&
-        simt_blocks(p, c) <= max_grid)
+        simt_blocks(p, c) <= std::min(max_grid, grid_threads / c.threads))
       result.push_back(c);
   };
   for (const auto& [rows, width] : tiles) {

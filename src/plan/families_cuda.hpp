@@ -149,6 +149,8 @@ void add_making(const GpuProblem& problem, const GpuGemmConfig& config, double k
 // Families, one file each.
 std::optional<Rejection> refuse_simt(const GpuProblem& problem);
 std::vector<GpuGemmConfig> simt_configurations(const GpuProblem& problem);
+// The same where a grid has so many threads at most.
+std::vector<GpuGemmConfig> simt_configurations_within(const GpuProblem& problem, int64_t grid_threads);
 Mainloop simt_mainloop(const GpuProblem& problem, const GpuGemmConfig& config);
 std::optional<Rejection> refuse_sm80(const GpuProblem& problem);
 std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& problem);

@@ -65,10 +65,16 @@ bool always(const GpuProblem&) { return true; }
 bool on_cdna(const GpuProblem& p) { return find_hip(p.gpu.arch)->wave == 64; }
 bool on_rdna(const GpuProblem& p) { return find_hip(p.gpu.arch)->wave == 32; }
 
+std::vector<GpuGemmConfig> hip_simt_configurations(const GpuProblem& p) {
+  std::vector<GpuGemmConfig> all = simt_configurations_within(p, hip_grid_threads);
+  for (GpuGemmConfig& config : all) config.lanes = hip_lanes(p.epilogue);
+  return all;
+}
 std::optional<Rejection> refuse_hip_simt(const GpuProblem& p) {
-  auto refused = refuse_simt(p);
-  if (refused) refused->kernel = "hip_simt";
-  return refused;
+  if (!hip_simt_configurations(p).empty()) return std::nullopt;
+  return hip_rejection(GpuFamily::Simt, diag::Code::family_size,
+                       fmt::format("{} x {} in {} batch items are more tiles than a grid of {} threads computes",
+                                   p.shape.m, p.shape.n, p.shape.batch, hip_grid_threads));
 }
 Mainloop hip_simt_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const HipArchitecture& arch = *find_hip(p.gpu.arch);
@@ -85,12 +91,6 @@ Mainloop hip_simt_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   add_making(p, c, k, loop);
   loop.note = fmt::format("{} multiply-adds a clock at {:.0f} %", lanes, 100 * efficiency);
   return loop;
-}
-
-std::vector<GpuGemmConfig> hip_simt_configurations(const GpuProblem& p) {
-  std::vector<GpuGemmConfig> all = simt_configurations(p);
-  for (GpuGemmConfig& config : all) config.lanes = hip_lanes(p.epilogue);
-  return all;
 }
 
 std::optional<Rejection> refuse_mfma(const GpuProblem& p) { return refuse_hip_matrix(mfma_family(), p); }

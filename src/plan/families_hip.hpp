@@ -26,7 +26,8 @@ std::span<const HipArchitecture> hip_architectures();
 const HipArchitecture* find_hip(std::string_view arch);  // null: none of them
 std::string hip_names();                                 // "gfx90a, gfx942, gfx1100 and gfx1201"
 
-inline constexpr int64_t lds_limit = 64 << 10;  // bytes of a block, on all of them
+inline constexpr int64_t lds_limit = 64 << 10;           // bytes of a block, on all of them
+inline constexpr int64_t hip_grid_threads = UINT32_MAX;  // of a grid along x
 
 std::span<const GpuFamilyInfo> hip_families();  // as cuda_families()
 // "hip_mfma_128x128x64_gfx942"

@@ -28,7 +28,7 @@ constexpr std::array known_families{
     MetalFamily{"mac2", "Intel Macs with AMD GPUs", false, 24, 1.3, 172, 4 << 20},
 };
 
-constexpr int64_t max_metal_groups = INT32_MAX;
+constexpr int64_t metal_grid_threads = UINT32_MAX;  // along a dim: their positions have 32 bits
 
 int64_t groups_for(int64_t elements, int64_t size) { return elements / size + (elements % size != 0 ? 1 : 0); }
 
@@ -54,7 +54,7 @@ bool fits_metal(const GpuProblem& p, GpuGemmConfig& c) {
   while (c.piece_rows > 8 && c.piece_rows % 16 == 0 && needed() > metal_threadgroup_bytes) c.piece_rows /= 2;
   c.shared_bytes = static_cast<int32_t>(std::min<int64_t>(needed(), package::max_gpu_shared));
   return needed() <= metal_threadgroup_bytes && c.threads <= metal_threadgroup_threads &&
-         metal_groups(p, c) <= max_metal_groups;
+         metal_groups(p, c) <= metal_grid_threads / c.threads;
 }
 
 // Slices of K where there are few tiles: each of at least 256 steps.
@@ -103,6 +103,12 @@ std::vector<GpuGemmConfig> metal_simt_configurations(const GpuProblem& p) {
   return result;
 }
 
+Rejection beyond_metal_grid(const GpuProblem& p, GpuFamily family) {
+  return metal_rejection(family, diag::Code::family_size,
+                         fmt::format("{} x {} in {} batch items are more tiles than a grid of {} threads computes",
+                                     p.shape.m, p.shape.n, p.shape.batch, metal_grid_threads));
+}
+
 std::optional<Rejection> refuse_metal_simt(const GpuProblem& p) {
   if (!metal_simt_configurations(p).empty()) return std::nullopt;
   GpuGemmConfig least = metal_base(p, GpuFamily::Simt, 16, 4);
@@ -115,9 +121,7 @@ std::optional<Rejection> refuse_metal_simt(const GpuProblem& p) {
                                        needed, metal_threadgroup_bytes))
         .limited("bytes of threadgroup memory", needed, metal_threadgroup_bytes);
   }
-  return metal_rejection(GpuFamily::Simt, diag::Code::family_size,
-                         fmt::format("{} x {} in {} batch items are more than the {} threadgroups that one grid has",
-                                     p.shape.m, p.shape.n, p.shape.batch, max_metal_groups));
+  return beyond_metal_grid(p, GpuFamily::Simt);
 }
 
 Mainloop metal_simt_mainloop(const GpuProblem&, const GpuGemmConfig& c) {
@@ -205,10 +209,12 @@ std::optional<Rejection> refuse_metal_simdgroup(const GpuProblem& p) {
   least.stages = 2;
   least.threads = 64;
   least.piece_rows = 8;
+  const int64_t needed = metal_shared_bytes(p.epilogue, least);
+  if (needed <= metal_threadgroup_bytes) return beyond_metal_grid(p, own);
   return metal_rejection(own, diag::Code::family_size,
                          fmt::format("{} parts of 8 columns need {} bytes of threadgroup memory, {} are available",
-                                     p.ways(), metal_shared_bytes(p.epilogue, least), metal_threadgroup_bytes))
-      .limited("bytes of threadgroup memory", metal_shared_bytes(p.epilogue, least), metal_threadgroup_bytes);
+                                     p.ways(), needed, metal_threadgroup_bytes))
+      .limited("bytes of threadgroup memory", needed, metal_threadgroup_bytes);
 }
 
 Mainloop metal_simdgroup_mainloop(const GpuProblem&, const GpuGemmConfig& c) {

@@ -12,9 +12,8 @@
 namespace codetta::plan {
 namespace {
 
-constexpr double hip_threads = UINT32_MAX;  // of a grid
-constexpr int64_t hip_steps = INT32_MAX;    // of blocks along K
-constexpr int64_t hip_slice = 256;          // least steps of K
+constexpr int64_t hip_steps = INT32_MAX;  // of blocks along K
+constexpr int64_t hip_slice = 256;        // least steps of K
 
 int64_t times_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -93,7 +92,7 @@ std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, con
       }
       const double tiles = static_cast<double>(times_up(s.m, tile.m)) * static_cast<double>(times_up(cols, width)) *
                            static_cast<double>(s.batch);
-      if (tiles * c.threads > hip_threads || times_up(s.k, c.tile_k) > hip_steps) continue;
+      if (tiles * c.threads > static_cast<double>(hip_grid_threads) || times_up(s.k, c.tile_k) > hip_steps) continue;
       result.push_back(c);
       const auto split = std::min<int64_t>(
           {static_cast<int64_t>(2.0 * p.gpu.sms / tiles), s.k / hip_slice, int64_t{package::max_k_split}});

@@ -86,7 +86,7 @@ Status device_get_attribute(int* value, int attribute, DeviceId) {
       *value = 2048;
       break;
     case device_max_grid_x:
-      *value = 0x7fffffff;
+      *value = model.grid_x;
       break;
     case device_max_grid_y:
     case device_max_grid_z:

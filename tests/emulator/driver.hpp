@@ -18,6 +18,7 @@ struct Model {
   int major = 8, minor = 0;
   int multiprocessors = 4;  // few: persistent kernels have several tiles a block
   Word lanes = 32;          // of a warp, which is a wave where kernels are AMD's
+  int grid_x = 0x7fffffff;  // blocks of a grid along x
 };
 
 // A driver of one such device: the first call says which, for the whole process. Errors: none that are expected.

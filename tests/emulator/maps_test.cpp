@@ -55,8 +55,7 @@ std::string gfx() {
   const char* const named = std::getenv("CODETTA_EMULATED_GFX");
   return named != nullptr ? named : "";
 }
-Result<runtime::cuda::DeviceRef> open() {
-  Model model;
+Result<runtime::cuda::DeviceRef> open(Model model = {}) {
   if (gfx().starts_with("gfx9")) model.lanes = 64;
   return open_device(model);
 }
@@ -231,6 +230,32 @@ TEST(EmulatedMaps, RowsOfOtherLengthsThanHinted) {
       EXPECT_NE(sources.find(fmt::format("short_rows<{}, ", hint)), std::string::npos) << text;
       EXPECT_NE(sources.find("short_rows<0, "), std::string::npos) << text;
     }
+  }
+}
+
+// What a grid has no blocks for, those that it has do: pieces of a row, and results of reductions; of products too.
+TEST(EmulatedMaps, BeyondAGrid) {
+  Model small;
+  small.grid_x = 2;
+  const auto device = open(small);
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  for (const char* text :
+       {"def f(x: f32[3000]):\n    y = exp(x) * 0.5\n    return y\n",
+        "def f(x: f32[150, 700]):\n    c = sum(x, dim=0)\n    r = max(x, dim=1)\n    t = sum(x * 0.25)\n"
+        "    y = x * c + r * t\n    return y, c, r, t\n",
+        "def f(x: f16[100, 40], w: f16[40, 8]):\n    y = x @ w\n    r = sum(y, dim=1)\n    return y, r\n"}) {
+    const auto wrong = run(text, *device, *compiler);
+    const bool tiles = std::string_view(text).find('@') != std::string_view::npos;
+    if (tiles && !wrong) {  // of a product a block has one tile
+      EXPECT_EQ(wrong.error().code(), 650) << wrong.error().render();
+      EXPECT_NE(wrong.error().render().find("needs a grid of"), std::string::npos) << wrong.error().render();
+      continue;
+    }
+    EXPECT_FALSE(tiles) << text;
+    EXPECT_TRUE(wrong) << text << wrong.error().render();
+    EXPECT_EQ(wrong ? *wrong : "", "") << text;
   }
 }
 

@@ -397,6 +397,20 @@ TEST_F(MetalLibrary, Failures) {
   ASSERT_EQ(run(*call), 0) << error_();
 }
 
+// A product without steps needs no memory for its factors, however many rows it has; a grid ends.
+TEST_F(MetalLibrary, MoreTilesThanAGridHas) {
+  const Program program =
+      Program::parse("def f(x: f32[\"m\", \"k\"], w: f32[\"k\", 64]):\n    t = sum(x @ w)\n    return t\n").value();
+  ASSERT_EQ(load(program), "");
+  const auto many = arguments({{"m", int64_t{1} << 40}, {"k", 0}}, 1);
+  ASSERT_TRUE(many);
+  EXPECT_EQ(run(*many), -2);
+  EXPECT_NE(std::string(error_()).find("E0650: "), std::string::npos) << error_();
+  EXPECT_NE(std::string(error_()).find("threadgroups for 1099511627776 x 64 in 1 batch items"), std::string::npos)
+      << error_();
+  expect_runs({{"m", 70}, {"k", 0}}, 2);
+}
+
 // Random programs, also of nothing.
 TEST_F(MetalLibrary, RandomPrograms) {
   const uint64_t count = CODETTA_TEST_FULL ? 60 : 4;

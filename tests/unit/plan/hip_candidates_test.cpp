@@ -50,6 +50,30 @@ TEST(HipCandidates, SizesBeyond32Bits) {
   }
 }
 
+// The family that always exists ends there, too; what a grid of small tiles has no threads for larger ones compute.
+TEST(HipCandidates, SimtWithinAGrid) {
+  for (const char* arch : all_architectures) {
+    const auto blocks = [&](const GemmShape& shape) {
+      std::vector<int64_t> threads;
+      for (const plan::Candidate& candidate : hip_found(shape, arch).candidates) {
+        const GpuGemmConfig& c = package::gpu(candidate.config);
+        if (c.family != GpuFamily::Simt) continue;
+        const int64_t tiles = (shape.m + c.tile_m - 1) / c.tile_m * ((shape.n + c.tile_n - 1) / c.tile_n) * shape.batch;
+        threads.push_back(tiles * c.threads);
+      }
+      return threads;
+    };
+    const std::vector<int64_t> few = blocks(hip_shape(4096, 64, 512)),
+                               many = blocks(hip_shape(int64_t{1} << 30, 24, 2));
+    EXPECT_FALSE(many.empty()) << arch;
+    EXPECT_LT(many.size(), few.size()) << arch;
+    for (const int64_t threads : many) EXPECT_LE(threads, int64_t{UINT32_MAX}) << arch;
+    EXPECT_EQ(
+        reasons_of(hip_found(hip_shape(int64_t{1} << 40, 512, 512), arch), "hip_simt"),
+        "E0406: 1099511627776 x 512 in 1 batch items are more tiles than a grid of 4294967295 threads computes\n");
+  }
+}
+
 TEST(HipCandidates, EveryArchitectureHasItsMatrixFamilyFirst) {
   for (const char* arch : all_architectures) {
     const Discovery found = hip_found(hip_shape(4096, 4096, 4096), arch);

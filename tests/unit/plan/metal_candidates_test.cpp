@@ -128,6 +128,23 @@ TEST(MetalCandidates, ConfigurationsKeepToThreadgroupMemoryAndThreads) {
   }
 }
 
+// Positions of threads have 32 bits: larger tiles reach further.
+TEST(MetalCandidates, WithinAGrid) {
+  const GemmShape many = metal_shape(int64_t{1} << 30, 24, 2);
+  const Discovery found = metal_found(many, "metal3");
+  EXPECT_FALSE(found.candidates.empty());
+  for (const plan::Candidate& candidate : found.candidates) {
+    const package::GpuGemmConfig& c = package::gpu(candidate.config);
+    const int64_t tiles = (many.m + c.tile_m - 1) / c.tile_m * ((many.n + c.tile_n - 1) / c.tile_n);
+    EXPECT_LE(tiles * c.threads, int64_t{UINT32_MAX}) << candidate.name;
+  }
+  for (const auto& [name, family] : {std::pair{"metal_simt", "metal3"}, {"metal_simdgroup", "apple9"}}) {
+    EXPECT_EQ(
+        reasons_of(metal_found(metal_shape(int64_t{1} << 40, 512, 512), family), name),
+        "E0406: 1099511627776 x 512 in 1 batch items are more tiles than a grid of 4294967295 threads computes\n");
+  }
+}
+
 TEST(MetalCandidates, TooManyPartsForThreadgroupMemorySayHowMuchTheyNeed) {
   const package::EpilogueProgram program = metal_parts(2048, 2);
   const Discovery found = metal_found(metal_shape(64, 4096, 64), "apple9", &program);
