@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -28,54 +30,56 @@ class Split {
   [[nodiscard]] double elements(NodeId node) const;
   // For each element of the product. What does not depend on it and has more elements is read in parts, as by indices.
   [[nodiscard]] double bytes_of(NodeId node) const;
-  [[nodiscard]] bool is_read(NodeId node) const { return leaf_[node.index()] || graph_.node(node).op == Op::input; }
+  [[nodiscard]] bool is_read(NodeId node) const { return of(node).leaf || graph_.node(node).op == Op::input; }
   // Whether it stays in front whatever that takes.
   [[nodiscard]] bool stays(NodeId node) const {
     const OpRule rule = types::op_info(graph_.node(node).op).rule;
-    return region_.computes(node) || stored_[node.index()] ||
-           (rule == OpRule::layout && graph_.node(node).op != Op::reshape);
+    return region_.computes(node) || of(node).stored || (rule == OpRule::layout && graph_.node(node).op != Op::reshape);
   }
 
   const ir::Graph& graph_;
   const KernelRegion& region_;
+  struct Facts {
+    bool leaf = false, stored = false;       // in any case
+    bool dependent = false, behind = false;  // on a product
+  };
+  [[nodiscard]] const Facts& of(NodeId node) const { return facts_.find(node.index())->second; }
+
   const SizeOf& size_;
-  std::vector<NodeId> nodes_;             // of the region with what it reads, in graph order
-  std::vector<bool> leaf_, stored_;       // by node; in any case
-  std::vector<bool> dependent_, behind_;  // by node: on a product
+  std::vector<NodeId> nodes_;                // of the region with what it reads, in graph order
+  std::unordered_map<size_t, Facts> facts_;  // of these: the program may have thousands of others
   bool reduces_ = false;
 };
 
 Split::Split(const ir::Graph& graph, const KernelRegion& region, const SizeOf& size)
-    : graph_(graph),
-      region_(region),
-      size_(size),
-      leaf_(graph.size()),
-      stored_(graph.size()),
-      dependent_(graph.size()),
-      behind_(graph.size()) {
-  std::vector<bool> inside(graph.size());
-  for (const StoredValue& store : region.stores) inside[store.node.index()] = stored_[store.node.index()] = true;
-  for (NodeId node : region.leaves) leaf_[node.index()] = !stored_[node.index()];
-  for (size_t i = graph.size(); i-- > 0;) {
-    const NodeId node(i);
-    if (!inside[i]) continue;
-    nodes_.push_back(node);
-    if (region.computes(node) || leaf_[i]) continue;
-    for (NodeId operand : graph.operands(node)) inside[operand.index()] = true;
+    : graph_(graph), region_(region), size_(size) {
+  const std::set<NodeId> leaves(region.leaves.begin(), region.leaves.end());
+  const auto add = [&](NodeId node) -> Facts& {
+    const auto [fact, is_new] = facts_.try_emplace(node.index());
+    if (is_new) nodes_.push_back(node);
+    return fact->second;
+  };
+  for (const StoredValue& store : region.stores) add(store.node).stored = true;
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    const NodeId node = nodes_[n];
+    Facts& facts = facts_[node.index()];
+    facts.leaf = !facts.stored && leaves.count(node) != 0;
+    if (region.computes(node) || facts.leaf) continue;
+    for (NodeId operand : graph.operands(node)) add(operand);
   }
-  std::reverse(nodes_.begin(), nodes_.end());
+  std::sort(nodes_.begin(), nodes_.end());
   for (NodeId node : nodes_) {
-    const size_t i = node.index();
-    if (leaf_[i]) continue;
+    Facts& facts = facts_[node.index()];
+    if (facts.leaf) continue;
     if (region.computes(node)) {
-      dependent_[i] = true;
+      facts.dependent = true;
       continue;
     }
     for (NodeId operand : graph.operands(node)) {
-      if (dependent_[operand.index()]) dependent_[i] = true;
-      if (behind_[operand.index()]) behind_[i] = true;
+      if (of(operand).dependent) facts.dependent = true;
+      if (of(operand).behind) facts.behind = true;
     }
-    if (dependent_[i] && types::op_info(graph.node(node).op).is_reduction()) behind_[i] = reduces_ = true;
+    if (facts.dependent && types::op_info(graph.node(node).op).is_reduction()) facts.behind = reduces_ = true;
   }
 }
 
@@ -88,7 +92,7 @@ double Split::elements(NodeId node) const {
 double Split::bytes_of(NodeId node) const {
   const double share = elements(node) / std::max(elements(*region_.matmul), 1.0);
   const auto bytes = static_cast<double>(types::byte_size(graph_.type(node).dtype));
-  return bytes * (dependent_[node.index()] ? share : std::min(share, 1.0));
+  return bytes * (of(node).dependent ? share : std::min(share, 1.0));
 }
 
 // What stays in front is on the side of the source. A value there that is read behind takes its bytes twice, stored and
@@ -101,47 +105,52 @@ void Split::find_least() {
   struct Vertices {
     uint32_t first = 0, second = 0;
   };
-  std::vector<Vertices> vertices(graph_.size());
+  std::unordered_map<size_t, Vertices> vertices;
   for (NodeId node : nodes_) {
-    const size_t i = node.index();
+    const Facts& facts = of(node);
     const auto capacity = static_cast<int64_t>(std::llround(bytes_of(node) * parts));
-    const Vertices own = vertices[i] = {cut.add_vertex(), cut.add_vertex()};
+    const Vertices own = vertices[node.index()] = {cut.add_vertex(), cut.add_vertex()};
     if (is_read(node)) cut.add_edge(own.first, own.second, capacity);
-    if (dependent_[i]) cut.add_edge(own.first, own.second, stored_[i] ? capacity : 2 * capacity);
-    if (behind_[i]) cut.add_edge(own.first, sink, LeastCut::unlimited);
-    if (dependent_[i] && !behind_[i] && stays(node)) cut.add_edge(source, own.first, LeastCut::unlimited);
+    if (facts.dependent) cut.add_edge(own.first, own.second, facts.stored ? capacity : 2 * capacity);
+    if (facts.behind) cut.add_edge(own.first, sink, LeastCut::unlimited);
+    if (facts.dependent && !facts.behind && stays(node)) cut.add_edge(source, own.first, LeastCut::unlimited);
     if (is_read(node) || region_.computes(node)) continue;
     for (NodeId operand : graph_.operands(node)) {
       const Vertices& read = vertices[operand.index()];
       // In front, so are its operands; behind, they are read there. Of what both may compute, each side for itself.
       cut.add_edge(own.first, read.first, LeastCut::unlimited);
-      cut.add_edge(read.second, dependent_[i] ? own.first : own.second, LeastCut::unlimited);
+      cut.add_edge(read.second, facts.dependent ? own.first : own.second, LeastCut::unlimited);
     }
   }
   const std::vector<bool> side = cut.sink_side(source, sink);
-  for (NodeId node : nodes_) behind_[node.index()] = dependent_[node.index()] && side[vertices[node.index()].first];
+  for (NodeId node : nodes_) {
+    Facts& facts = facts_[node.index()];
+    facts.behind = facts.dependent && side[vertices[node.index()].first];
+  }
 }
 
 Behind Split::result() const {
   Behind result;
-  std::vector<bool> needed(graph_.size());
+  std::set<NodeId> needed;
   for (size_t n = nodes_.size(); n-- > 0;) {
-    const size_t i = nodes_[n].index();
-    const bool computed_again = needed[i] && !dependent_[i] && !is_read(nodes_[n]);
-    if (!behind_[i] && !computed_again) continue;
-    for (NodeId operand : graph_.operands(nodes_[n])) needed[operand.index()] = true;
+    const NodeId node = nodes_[n];
+    const bool computed_again = !of(node).dependent && !is_read(node) && needed.count(node) != 0;
+    if (!of(node).behind && !computed_again) continue;
+    for (NodeId operand : graph_.operands(node)) needed.insert(operand);
   }
   for (NodeId node : nodes_) {
-    const size_t i = node.index();
+    const Facts& facts = of(node);
     const double bytes = bytes_of(node);
-    if (behind_[i]) {
+    if (facts.behind) {
       result.nodes.push_back(node);
-      if (stored_[i]) result.stored += bytes;
-    } else if (needed[i] && dependent_[i]) {
+      if (facts.stored) result.stored += bytes;
+    } else if (needed.count(node) == 0) {
+      continue;
+    } else if (facts.dependent) {
       result.handed.push_back(node);
       result.read += bytes;
-      if (!stored_[i]) result.handed_over += bytes;
-    } else if (needed[i] && is_read(node)) {
+      if (!facts.stored) result.handed_over += bytes;
+    } else if (is_read(node)) {
       result.beside.push_back(node);
       result.read += bytes;
     }
@@ -152,10 +161,8 @@ Behind Split::result() const {
 std::string names_of(const ir::Graph& graph, const std::vector<NodeId>& nodes) {
   std::string text;
   for (NodeId node : nodes) {
-    std::string name = graph.name_hint(node);
-    for (const ir::GraphInput& input : graph.inputs()) {
-      if (input.node == node) name = input.name;
-    }
+    const bool input = graph.node(node).op == Op::input;  // these are the first nodes
+    std::string name = input ? graph.inputs()[node.index()].name : graph.name_hint(node);
     if (name.empty()) name = fmt::format("%{}", node.index());
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, types::dtype_traits(graph.type(node).dtype).name);
   }

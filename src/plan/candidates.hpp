@@ -36,7 +36,7 @@ struct GemmShape {
   int32_t epilogue_alignment = 16;  // the same of the epilogue's tensors with rows and columns, their strides included
   // Host scalars, by name, that are known not to be 0: a library that multiplies by 0 may leave the other factor alone.
   std::vector<std::string> nonzero_scalars{};
-  double beside = 0;  // bytes that a program reads beside this B, which push it out of shared caches (CPU)
+  double beside = 0;  // bytes that a program, or loop, reads between two readings of this B, of shared caches (CPU)
   int64_t items = 1;  // of a batch that are rows of one product here: m counts the rows of all
   std::vector<Strides> operands{};  // of the epilogue's program, as they are bound, before that; nothing: not known
 };

@@ -129,25 +129,39 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
   }
   for (uint32_t buffer : unit) check(steps, package::UnitStrideGuard{buffer});
 
+  struct Use {
+    size_t kernel = 0;
+    uint32_t argument = 0;  // the first of the kernel's that it is
+  };
+  std::vector<std::vector<Use>> uses(buffers.size());
+  std::vector<bool> of_product(buffers.size());
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const std::vector<uint32_t>& arguments = *kernels[k].arguments;
+    for (uint32_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i] >= uses.size()) continue;  // a result that nobody takes
+      std::vector<Use>& known = uses[arguments[i]];
+      if (known.empty() || known.back().kernel != k) known.push_back({k, i});
+    }
+    if (kernels[k].product) kernels[k].product->each_buffer([&](uint32_t buffer) { of_product[buffer] = true; });
+  }
+  // Every kernel that touches one of them touches both, and may do so where they are one.
+  const auto may_be_one = [&](uint32_t input, uint32_t output) {
+    if (of_product[input]) return false;
+    if (kernels.size() == 1 && uses[input].empty()) return uses[output].empty() || !kernels[0].apart;
+    return std::equal(uses[input].begin(), uses[input].end(), uses[output].begin(), uses[output].end(),
+                      [&](const Use& in, const Use& out) {
+                        const KernelUse& kernel = kernels[in.kernel];
+                        return in.kernel == out.kernel && !kernel.apart &&
+                               may_be_in_place(*kernel.epilogue, kernel.batched, in.argument, out.argument);
+                      });
+  };
   for (uint32_t output = 0; output < buffers.size(); ++output) {
     if (buffers[output].role != Buffer::Role::Output) continue;
     for (uint32_t other = 0; other < buffers.size(); ++other) {
       const bool later_output = buffers[other].role == Buffer::Role::Output && other > output;
       if (!is_bound(other) || (buffers[other].role == Buffer::Role::Output && !later_output)) continue;
-      bool ok = buffers[other].role == Buffer::Role::Argument && !buffers[other].donated;
-      for (const KernelUse& kernel : kernels) {
-        if (!ok) break;
-        const auto& arguments = *kernel.arguments;
-        const auto position = [&](uint32_t buffer) {
-          return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin());
-        };
-        const uint32_t in = position(other), out = position(output);
-        const bool reads = in < arguments.size(), writes = out < arguments.size();
-        if (kernel.apart && (reads || writes)) ok = false;
-        if (kernel.product && kernel.product->reads(other)) ok = false;
-        if (reads != writes && (reads || kernels.size() > 1)) ok = false;  // read by one kernel, written by another
-        if (reads && writes) ok = ok && may_be_in_place(*kernel.epilogue, kernel.batched, in, out);
-      }
+      const bool ok =
+          buffers[other].role == Buffer::Role::Argument && !buffers[other].donated && may_be_one(other, output);
       check(steps, package::NoOverlapGuard{output, other, ok});
     }
   }

@@ -65,6 +65,9 @@ struct LoweringScope {
   // sum(exp(x - max(x))) of rows of one value becomes a reduction of x beside its largest
   // (package::ReduceKind::SumExp), with no phase between them.
   bool sums_exponents = false;
+  // Where lowerings of one graph keep what they know of all of its nodes (Lowering::loses_index); null: each for
+  // itself.
+  std::vector<bool>* loses_index = nullptr;
 };
 
 struct Lowered {

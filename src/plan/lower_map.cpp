@@ -241,14 +241,14 @@ Result<LoweredMap> Lowering::run_map(std::optional<NodeId> over) {
   result_.program.accumulator = DType::f32;
   add_arguments();
   CODETTA_CHECK_OK(store_outputs());
-  recorder_.finish(result_.program);
-  if (result_.program.phases.size() > static_cast<size_t>(package::max_cpu_phases) ||
-      result_.program.reductions.size() > static_cast<size_t>(package::max_cpu_reductions)) {
+  // Before they are written down: each phase repeats what it needs of those in front of it.
+  if (recorder_.phases() > static_cast<size_t>(package::max_cpu_phases) ||
+      recorder_.reductions() > static_cast<size_t>(package::max_cpu_reductions)) {
     return reject(diag::Code::epilogue_large, anchor, "this is more than one kernel holds")
-        .reason(fmt::format("{} phases and {} reductions", result_.program.phases.size(),
-                            result_.program.reductions.size()))
+        .reason(fmt::format("{} phases and {} reductions", recorder_.phases(), recorder_.reductions()))
         .help("split it");
   }
+  recorder_.finish(result_.program);
   LoweredMap map;
   static_cast<Lowered&>(map) = std::move(result_);
   map.batch = extents_[0];

@@ -46,18 +46,19 @@ ReduceKind kind_of(Op op) {
 // column to keep. A program may have thousands of such reductions in a chain, so what is known is kept: a node takes
 // the answer of the users that it reaches, all of which come behind it.
 bool Lowering::loses_index(NodeId node) const {
-  if (loses_index_.empty()) {
+  std::vector<bool>& loses = scope_.loses_index != nullptr ? *scope_.loses_index : loses_index_;
+  if (loses.empty()) {
     const ir::Uses uses = ir::uses(graph_);
-    loses_index_.resize(uses.users.size());
-    for (size_t at = loses_index_.size(); at-- > 0;) {
+    loses.resize(uses.users.size());
+    for (size_t at = loses.size(); at-- > 0;) {
       const auto& shape = graph_.type(NodeId(static_cast<uint32_t>(at))).shape;
       if (std::any_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim != Dim::constant(1); })) continue;
       const auto& users = uses.users[at];
-      loses_index_[at] = shape.size() <= 1 || std::any_of(users.begin(), users.end(),
-                                                          [&](NodeId user) { return loses_index_[user.index()]; });
+      loses[at] = shape.size() <= 1 ||
+                  std::any_of(users.begin(), users.end(), [&](NodeId user) { return loses[user.index()]; });
     }
   }
-  return loses_index_[node.index()];
+  return loses[node.index()];
 }
 
 // Which axes a reduction covers, of an operand whose elements lie at these places.

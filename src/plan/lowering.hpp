@@ -31,7 +31,8 @@ class Recorder {
   ValueRef convert(ValueRef value, DType type);  // no instruction when it is of that type
   ValueRef index_value(const Index& index);      // i64
   [[nodiscard]] DType type(ValueRef value) const { return insts_[value].type; }
-  [[nodiscard]] bool reads_accumulator(ValueRef value) const;  // but for what went into reductions
+  // But for what went into reductions.
+  [[nodiscard]] bool reads_accumulator(ValueRef value) const { return accumulators_[value]; }
 
   void store(uint32_t operand, ValueRef value);
   // What a store with one rounding to `stored` may take instead of the value: of a cast to that type, what is cast.
@@ -39,6 +40,8 @@ class Recorder {
   // Returns the value of the finished reduction, readable from the phase after its own.
   ValueRef reduce(package::Reduction reduction, ValueRef value);
 
+  [[nodiscard]] size_t phases() const;
+  [[nodiscard]] size_t reductions() const { return reductions_.size(); }
   void finish(package::EpilogueProgram& program) const;
 
  private:
@@ -48,10 +51,13 @@ class Recorder {
     ValueRef value = 0;
   };
   std::vector<Inst> insts_;
-  std::vector<uint32_t> level_;  // earliest phase
+  std::vector<uint32_t> level_;     // earliest phase
+  std::vector<bool> accumulators_;  // by instruction: whether it reads one, itself or by way of its operands
   std::map<std::tuple<int, int, int, int, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint64_t>, ValueRef> known_;
   std::vector<Sink> sinks_;
   std::vector<package::Reduction> reductions_;
+  // By value, kind, axis, mean and parts.
+  std::map<std::tuple<ValueRef, package::ReduceKind, package::ReduceAxis, bool, int32_t>, uint32_t> reduced_;
 };
 
 // A value of the accumulator at one place per root element: without a split one instance, after one as many as there

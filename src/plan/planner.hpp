@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/read_bytes.hpp"
 #include "plan/regions.hpp"
 #include "plan/units.hpp"
 
@@ -22,6 +23,12 @@ struct GraphScope {
   std::vector<uint32_t> inputs;                                // buffers of the graph's inputs
   std::vector<uint32_t> outputs;                               // and of its outputs
   std::map<ir::NodeId, uint32_t> input_buffer{}, buffer_of{};  // of inputs; of stored values (and copies of inputs)
+  // Symbolic sizes of rows of products' factors, and the bytes of their least elements.
+  std::vector<std::pair<types::Dim, int64_t>> factor_rows{};
+  ReadBytes reads{};  // of a CPU's
+  // What is read between two readings of a value of it: by the turn of the program, or loop, that it is a part of. Of a
+  // branch it is told from outside.
+  std::optional<double> turn_bytes{};
 };
 
 class ProgramPlanner {
@@ -42,10 +49,11 @@ class ProgramPlanner {
   [[nodiscard]] int64_t hint(const types::Dim& dim) const;
   // The same where all sizes in it are fixed or hinted; `otherwise` stands for the others.
   [[nodiscard]] std::optional<int64_t> hinted(const types::Dim& dim, std::optional<int64_t> otherwise = {}) const;
-  [[nodiscard]] double bytes_of(const ir::TensorType& type) const;  // with hints
   [[nodiscard]] bool batch_folds(const package::EpilogueProgram& program, int64_t batch, int64_t rows) const;
   [[nodiscard]] GemmShape gemm_shape(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
+  static void find_factor_rows(GraphScope& scope);
+  [[nodiscard]] static double bytes_beside(const GraphScope& scope, const KernelRegion& region);
   [[nodiscard]] int32_t factor_alignment(const ir::Graph& graph, ir::NodeId source) const;
   // Of tensors of the caller's, which are row-major on Metal.
   [[nodiscard]] bool anywhere() const {
@@ -102,7 +110,7 @@ class ProgramPlanner {
   uint32_t add_view(uint32_t source, const std::vector<size_t>& order);
   uint32_t add_block();
   Result<uint32_t> plan_child(const ir::GraphRef& graph, std::vector<uint32_t> inputs,
-                              const std::vector<uint32_t>& outputs);
+                              const std::vector<uint32_t>& outputs, std::optional<double> turn_bytes = {});
   void add_blocks(uint32_t block, Unit unit);
   [[nodiscard]] bool may_write_at_once(uint32_t block, uint32_t made, uint32_t old) const;
   void write_back(uint32_t block, const std::vector<uint32_t>& carried, const std::vector<uint32_t>& next);
@@ -115,7 +123,6 @@ class ProgramPlanner {
   const Alignment alignment_;
   Plan plan_;
   UnitProgram units_;
-  double input_bytes_ = 0;  // of all inputs, with hints
   struct Discovered {
     package::EpilogueProgram program;
     GemmShape shape;

@@ -29,7 +29,6 @@ Result<Plan> ProgramPlanner::run() {
     scope.inputs.push_back(
         add_buffer({input.name, Buffer::Role::Argument, type.dtype, input.is_scalar, type.shape, {}}, no_block));
     plan_.buffers.back().donated = input.donated;
-    input_bytes_ += bytes_of(type);
   }
   for (const ir::GraphOutput& output : graph_.outputs()) {
     scope.outputs.push_back(add_buffer(
@@ -78,6 +77,11 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   options.together = options.prologues = cpu || options.inside;
   CODETTA_TRY(options.hooks, hooks_of(graph));
   options.size = [this](const Dim& dim) { return hint(dim); };
+  if (plan_.target.backend == Backend::cuda) find_factor_rows(scope);
+  if (cpu) {
+    scope.reads = read_bytes(graph, options.size);
+    if (!scope.turn_bytes) scope.turn_bytes = scope.reads.all;
+  }
   std::map<NodeId, Discovery> found;  // of products, by matmul: the last one is of the region that stays
   StatisticsCosts statistics_us;
   const Refusal refuses = [&](const KernelRegion& region) -> std::optional<Rejection> {
@@ -169,12 +173,6 @@ std::optional<int64_t> ProgramPlanner::hinted(const Dim& dim, std::optional<int6
     return otherwise;
   });
   return size && *size >= 0 ? size : otherwise;  // n - 600 is no size where n is not known
-}
-
-double ProgramPlanner::bytes_of(const ir::TensorType& type) const {
-  double bytes = static_cast<double>(types::byte_size(type.dtype));
-  for (const Dim& dim : type.shape) bytes *= static_cast<double>(hint(dim));
-  return bytes;
 }
 
 int64_t ProgramPlanner::hint(const Dim& dim) const {

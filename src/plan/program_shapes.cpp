@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What discovery is told of a program's products: sizes, strides and what copies can rely on.
 #include <algorithm>
+#include <set>
 
 #include "base/checked.hpp"
+#include "ir/analyses.hpp"
 #include "package/cpu_call.hpp"
 #include "package/gpu_call.hpp"
 #include "plan/copy_engine.hpp"
@@ -52,6 +54,27 @@ bool ProgramPlanner::lies_anywhere(const ir::Graph& graph, NodeId source) const 
                                     [&](const ir::GraphOutput& output) { return output.node == source; }));
 }
 
+void ProgramPlanner::find_factor_rows(GraphScope& scope) {
+  const ir::Graph& graph = scope.graph;
+  for (const NodeId product : ir::matmuls(graph)) {
+    for (NodeId factor : graph.operands(product)) {
+      // As it lies in memory.
+      while (graph.node(factor).op == types::Op::permute) factor = graph.operands(factor)[0];
+      const ir::TensorType& type = graph.type(factor);
+      const Dim& row = type.shape.back();
+      if (row.is_constant()) continue;
+      const auto known = std::find_if(scope.factor_rows.begin(), scope.factor_rows.end(),
+                                      [&](const auto& other) { return other.first == row; });
+      const int64_t bytes = types::byte_size(type.dtype);
+      if (known == scope.factor_rows.end()) {
+        scope.factor_rows.emplace_back(row, bytes);
+      } else {
+        known->second = std::min(known->second, bytes);
+      }
+    }
+  }
+}
+
 // Bytes that the copy engine can rely on in what an epilogue loads and stores, addresses and rows. Tensors of the
 // caller's are taken to be aligned while other kernels take over where they are not; temporaries lie row-major at
 // multiples of 64 bytes, unless a loop writes them elsewhere.
@@ -68,16 +91,8 @@ int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const Kernel
                        [&](const ir::GraphOutput& output) { return output.node == node; });
   };
   const auto is_row_of_factor = [&](const Dim& columns, DType dtype) {
-    for (size_t i = 0; i < graph.size(); ++i) {
-      if (graph.node(NodeId(i)).op != types::Op::matmul) continue;
-      for (NodeId factor : graph.operands(NodeId(i))) {
-        // As it lies in memory.
-        while (graph.node(factor).op == types::Op::permute) factor = graph.operands(factor)[0];
-        const ir::TensorType& type = graph.type(factor);
-        if (type.shape.back() == columns && types::byte_size(type.dtype) <= types::byte_size(dtype)) return true;
-      }
-    }
-    return false;
+    return std::any_of(scope.factor_rows.begin(), scope.factor_rows.end(),
+                       [&](const auto& row) { return row.first == columns && row.second <= types::byte_size(dtype); });
   };
   const auto fits = [&](uint32_t k) {
     const package::Operand& operand = program.operands[k];
@@ -121,6 +136,19 @@ bool ProgramPlanner::batch_folds(const package::EpilogueProgram& program, int64_
            }
            return row ? lowest && *lowest == *row + 1 : !lowest.has_value();
          });
+}
+
+// What is read between two readings of the product's B, or what it is made of.
+double ProgramPlanner::bytes_beside(const GraphScope& scope, const KernelRegion& region) {
+  std::set<NodeId> own;
+  if (region.b_made.empty()) own.insert(region.b.source);
+  for (const MadeFactor& made : region.b_made) own.insert(made.leaves.begin(), made.leaves.end());
+  if (region.b_made.empty()) {
+    for (const FurtherProduct& product : region.more) own.insert(product.b.source);
+  }
+  double bytes = scope.turn_bytes.value_or(0);
+  for (const NodeId node : own) bytes -= scope.reads.of_node(node);
+  return std::max(bytes, 0.0);
 }
 
 GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion& region) const {
@@ -213,7 +241,7 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
     gemm.b_col_stride = 2;
   }
   gemm.epilogue_alignment = epilogue_alignment(scope, region);
-  gemm.beside = std::max(0.0, input_bytes_ - bytes_of(graph.type(operands[1])));
+  gemm.beside = bytes_beside(scope, region);
   return gemm;
 }
 

@@ -265,7 +265,7 @@ uint32_t ProgramPlanner::add_block() {
 
 // The block of a graph over these buffers; an output without one is not computed.
 Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vector<uint32_t> inputs,
-                                            const std::vector<uint32_t>& outputs) {
+                                            const std::vector<uint32_t>& outputs, std::optional<double> turn_bytes) {
   const uint32_t block = add_block();
   std::vector<bool> kept;
   std::vector<uint32_t> wanted;
@@ -276,6 +276,7 @@ Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vect
   if (wanted.empty()) return block;
   CODETTA_TRY(const ir::GraphRef child, with_outputs(graph, kept));
   GraphScope scope{*child, child, block, std::move(inputs), std::move(wanted)};
+  scope.turn_bytes = turn_bytes;
   CODETTA_CHECK_OK(plan_graph(scope));
   return block;
 }
@@ -304,7 +305,7 @@ Result<void> ProgramPlanner::add_cond(GraphScope& scope, const KernelRegion& reg
   const uint32_t predicate = read_buffer(scope, operands[0]);
   Unit unit;
   for (const ir::GraphRef& branch : {attr.then, attr.otherwise}) {
-    CODETTA_TRY(const uint32_t block, plan_child(branch, inputs, results));
+    CODETTA_TRY(const uint32_t block, plan_child(branch, inputs, results, scope.turn_bytes));
     unit.blocks.push_back(block);
   }
   if (!plan_.buffers[predicate].is_scalar) unit.reads = {predicate};

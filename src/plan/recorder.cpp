@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording instructions and cutting them into phases.
 #include <algorithm>
+#include <utility>
 
 #include "plan/lowering.hpp"
 #include "types/dtype.hpp"
@@ -20,10 +21,15 @@ ValueRef Recorder::add(const Inst& inst) {
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   uint32_t level = inst.kind == Inst::Kind::Result ? reductions_[inst.index].phase + 1 : 0;
-  for (uint32_t i = 0; i < inst.arity; ++i) level = std::max(level, level_[inst.in[i]]);
+  bool accumulator = inst.kind == Inst::Kind::Accumulator;
+  for (uint32_t i = 0; i < inst.arity; ++i) {
+    level = std::max(level, level_[inst.in[i]]);
+    accumulator = accumulator || accumulators_[inst.in[i]];
+  }
   const auto value = static_cast<ValueRef>(insts_.size());
   insts_.push_back(inst);
   level_.push_back(level);
+  accumulators_.push_back(accumulator);
   known_.emplace(key, value);
   return value;
 }
@@ -70,17 +76,6 @@ ValueRef Recorder::index_value(const Index& index) {
   return index.constant == 0 ? *sum : binary(Op::add, *sum, integer(index.constant));
 }
 
-bool Recorder::reads_accumulator(ValueRef value) const {
-  std::vector<bool> needed(value + size_t{1});
-  needed[value] = true;
-  for (size_t v = value + size_t{1}; v-- > 0;) {
-    if (!needed[v]) continue;
-    if (insts_[v].kind == Inst::Kind::Accumulator) return true;
-    for (uint32_t i = 0; i < insts_[v].arity; ++i) needed[insts_[v].in[i]] = true;
-  }
-  return false;
-}
-
 void Recorder::store(uint32_t operand, ValueRef value) { sinks_.push_back({true, operand, value}); }
 
 ValueRef Recorder::before_rounding(ValueRef value, DType stored) const {
@@ -91,17 +86,12 @@ ValueRef Recorder::before_rounding(ValueRef value, DType stored) const {
 
 ValueRef Recorder::reduce(package::Reduction reduction, ValueRef value) {
   reduction.phase = level_[value];
-  uint32_t index = 0;
-  for (; index < reductions_.size(); ++index) {  // the same reduction of the same value is made once
-    const auto& r = reductions_[index];
-    const bool same_value = std::any_of(sinks_.begin(), sinks_.end(), [&](const Sink& s) {
-      return !s.is_store && s.index == index && s.value == value;
-    });
-    if (same_value && r.kind == reduction.kind && r.axis == reduction.axis && r.mean == reduction.mean &&
-        r.parts == reduction.parts)
-      break;
-  }
-  if (index == reductions_.size()) {
+  // The same reduction of the same value is made once.
+  const auto [known, is_new] =
+      reduced_.try_emplace({value, reduction.kind, reduction.axis, reduction.mean, reduction.parts},
+                           static_cast<uint32_t>(reductions_.size()));
+  const uint32_t index = known->second;
+  if (is_new) {
     reductions_.push_back(reduction);
     sinks_.push_back({false, index, value});
   }
@@ -112,25 +102,36 @@ ValueRef Recorder::reduce(package::Reduction reduction, ValueRef value) {
   return add(inst);
 }
 
-void Recorder::finish(package::EpilogueProgram& program) const {
-  program.reductions = reductions_;
+size_t Recorder::phases() const {
   uint32_t phases = 0;
   for (const Sink& sink : sinks_) phases = std::max(phases, level_[sink.value] + 1);
-  bool whole = false;  // once the whole problem was needed, later phases start after it
-  for (uint32_t p = 0; p < phases; ++p) {
-    std::vector<bool> needed(insts_.size());
-    for (const Sink& sink : sinks_) {
-      if (level_[sink.value] == p) needed[sink.value] = true;
+  return phases;
+}
+
+void Recorder::finish(package::EpilogueProgram& program) const {
+  program.reductions = reductions_;
+  std::vector<std::vector<Sink>> sinks;  // by phase
+  for (const Sink& sink : sinks_) {
+    if (sinks.size() <= level_[sink.value]) sinks.resize(level_[sink.value] + size_t{1});
+    sinks[level_[sink.value]].push_back(sink);
+  }
+  bool whole = false;                          // once the whole problem was needed, later phases start after it
+  std::vector<uint32_t> local(insts_.size());  // of this phase
+  std::vector<uint32_t> phase_of(insts_.size(), UINT32_MAX);  // by instruction: the last one that it is needed in
+  for (uint32_t p = 0; p < sinks.size(); ++p) {
+    std::vector<ValueRef> needed;
+    const auto need = [&](ValueRef value) {
+      if (std::exchange(phase_of[value], p) != p) needed.push_back(value);
+    };
+    for (const Sink& sink : sinks[p]) need(sink.value);
+    for (size_t n = 0; n < needed.size(); ++n) {
+      const Inst& inst = insts_[needed[n]];
+      for (uint32_t i = 0; i < inst.arity; ++i) need(inst.in[i]);
     }
-    for (size_t v = insts_.size(); v-- > 0;) {
-      if (!needed[v]) continue;
-      for (uint32_t i = 0; i < insts_[v].arity; ++i) needed[insts_[v].in[i]] = true;
-    }
+    std::sort(needed.begin(), needed.end());
     Phase phase;
     phase.reads_accumulator = false;
-    std::vector<uint32_t> local(insts_.size());
-    for (size_t v = 0; v < insts_.size(); ++v) {
-      if (!needed[v]) continue;
+    for (const ValueRef v : needed) {
       Inst inst = insts_[v];
       for (uint32_t i = 0; i < inst.arity; ++i) inst.in[i] = local[inst.in[i]];
       phase.reads_accumulator |= inst.kind == Inst::Kind::Accumulator;
@@ -139,8 +140,7 @@ void Recorder::finish(package::EpilogueProgram& program) const {
       phase.insts.push_back(inst);
     }
     phase.scope = p == 0 ? Scope::Tile : whole ? Scope::Whole : Scope::RowPanel;
-    for (const Sink& sink : sinks_) {
-      if (level_[sink.value] != p) continue;
+    for (const Sink& sink : sinks[p]) {
       if (sink.is_store) {
         phase.stores.push_back({sink.index, local[sink.value]});
       } else {

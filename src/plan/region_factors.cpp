@@ -32,19 +32,22 @@ void RegionFinder::find_made() {
     for (NodeId operand : graph_.operands(NodeId(i))) ++users_[operand.index()];
   }
   for (size_t r = 0; r < heads_.size(); ++r) {
-    if (heads_[r].level != r) continue;
-    const std::vector<const Head*> all = heads_at(r);
-    const auto in_front = [&](NodeId source) { return level_[source.index()] == no_product; };
-    const bool every = std::all_of(all.begin(), all.end(), [&](const Head* head) {
-      return head->product && in_front(head->b.source) && can_make(*head, false, 1);
-    });
-    const bool a =
-        options_.inside && all[0]->product && in_front(all[0]->a.source) && can_make(*all[0], true, all.size());
-    for (const Head* head : all) {
-      Head& made = heads_[head_of_[head->node.index()]];
-      made.makes_b = every;
-      made.makes_a = a;
-    }
+    if (heads_[r].level == r) find_made_of(r);
+  }
+}
+
+void RegionFinder::find_made_of(size_t place) {
+  const std::vector<const Head*> all = heads_at(place);
+  const auto in_front = [&](NodeId source) { return level_[source.index()] == no_product; };
+  const bool every = std::all_of(all.begin(), all.end(), [&](const Head* head) {
+    return head->product && in_front(head->b.source) && can_make(*head, false, 1);
+  });
+  const bool a =
+      options_.inside && all[0]->product && in_front(all[0]->a.source) && can_make(*all[0], true, all.size());
+  for (const Head* head : all) {
+    Head& made = heads_[head_of_[head->node.index()]];
+    made.makes_b = every;
+    made.makes_a = a;
   }
 }
 

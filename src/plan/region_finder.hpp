@@ -35,10 +35,12 @@ class RegionFinder {
   };
   RegionFinder(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options,
                const std::vector<Together>& apart);
-  // Nothing, where dissolved() says that products have to be tried one by one.
+  // Nothing where begins_anew(): the last of dissolved(), the products that have to be tried one by one, then changes
+  // what was decided before.
   Result<ProgramRegions> run();
+  [[nodiscard]] bool begins_anew() const { return begins_anew_; }
   [[nodiscard]] size_t tries() const { return tries_; }
-  [[nodiscard]] const std::optional<std::pair<Together, Rejection>>& dissolved() const { return dissolved_; }
+  [[nodiscard]] const std::vector<std::pair<Together, Rejection>>& dissolved() const { return dissolved_; }
 
  private:
   using NodeId = ir::NodeId;
@@ -103,6 +105,9 @@ class RegionFinder {
   void try_again_above(const std::vector<NodeId>& nodes);
   void try_again(int32_t level);
   void try_product_again(size_t place);
+  // Products that were tried together go on one by one, as if they had from the start, where nothing was decided that
+  // could have come out otherwise; whether that is so.
+  bool take_apart(size_t place);
   // Inputs that a step cannot read as they are: numbers, and what lies in pieces where it must not.
   void force_operands(NodeId step);
   void note(NodeId node, std::string_view what, const Error& error);
@@ -142,6 +147,7 @@ class RegionFinder {
   void dissolve(const KernelRegion& region, Rejection why);
   // Factors that depend on no product and that nothing else reads.
   void find_made();
+  void find_made_of(size_t place);
   // An A that is map work behind an earlier product, once that is known.
   void find_made_behind(NodeId source);
   // Reductions of a made A that were cut off are tried where what they reduce is stored, once; whether there are any.
@@ -190,6 +196,7 @@ class RegionFinder {
   Result<void> lower_product(size_t place, KernelRegion region);
   // Behind the product `failed` and what depends on it becomes map work; a value in front of it is stored.
   Result<void> cut_at(NodeId product, NodeId failed, const Error& error);
+  Result<void> cut_reductions(NodeId product, NodeId first, const Error& error, const Rejection& why);
   // The first value behind the product in its kernel, or the first reduction there.
   [[nodiscard]] std::optional<NodeId> first_behind(NodeId product, bool reductions_only) const;
   // Why sizes that are 0 leave stores of the kernel unmade, where that is asked for.
@@ -223,21 +230,23 @@ class RegionFinder {
   void find_heads();
   std::vector<Head> heads_;      // products and steps, each behind what it needs
   std::vector<size_t> head_of_;  // by node, of heads
-  std::optional<std::pair<Together, Rejection>> dissolved_;
-  std::vector<int32_t> level_;                   // by node: the last head that it depends on
-  std::vector<std::vector<NodeId>> of_level_;    // by level: in graph order
-  std::vector<NodeId> of_no_level_;              // what depends on no head
-  std::vector<bool> cut_, forced_;               // by node, growing: not behind its product; in memory
-  std::vector<bool> statistic_;                  // by node: tried where what it reduces is stored, or there
-  std::map<int32_t, RowStatistics> statistics_;  // by level: with those of this product
-  std::vector<uint32_t> users_;                  // by node: operands and outputs that it is
-  std::vector<bool> hooked_;                     // by node: a result that its step hands over
-  std::vector<bool> looked_at_;                  // by node: an index in memory that is checked
-  // By node: by output or input of the program; what reads it, as read_by() says.
-  std::vector<std::vector<uint32_t>> outputs_of_;
-  std::vector<uint32_t> input_at_;
-  std::vector<std::vector<NodeId>> readers_;
-  std::vector<bool> needed_, stored_, read_;  // by node, as things stand; read_: by another kernel
+  std::vector<std::pair<Together, Rejection>> dissolved_;
+  bool begins_anew_ = false;
+  size_t groups_ = 0;                              // of products that are tried together
+  size_t furthest_ = 0;                            // place that was tried
+  std::set<size_t> decided_;                       // places at which something was decided
+  std::vector<int32_t> level_;                     // by node: the last head that it depends on
+  std::vector<std::vector<NodeId>> of_level_;      // by level: in graph order
+  std::vector<NodeId> of_no_level_;                // what depends on no head
+  std::vector<bool> cut_, forced_;                 // by node, growing: not behind its product; in memory
+  std::vector<bool> statistic_;                    // by node: tried where what it reduces is stored, or there
+  std::map<int32_t, RowStatistics> statistics_;    // by level: with those of this product
+  std::vector<uint32_t> users_;                    // by node: operands and outputs that it is
+  std::vector<bool> hooked_;                       // by node: a result that its step hands over
+  std::vector<bool> looked_at_;                    // by node: an index in memory that is checked
+  std::vector<std::vector<uint32_t>> outputs_of_;  // by node: of the program
+  std::vector<std::vector<NodeId>> readers_;       // by node: whom read_by() tells it of
+  std::vector<bool> needed_, stored_, read_;       // by node, as things stand; read_: by another kernel
   // Computed where a product reads it; reductions are in memory.
   std::vector<bool> of_factor_;
   std::vector<std::optional<KernelRegion>> products_;  // and steps, by place
@@ -253,6 +262,7 @@ class RegionFinder {
   std::map<size_t, std::set<size_t>> read_statistics_;  // by place: those that it reduced rows for
   std::set<size_t> untried_;                            // products with factors whose reductions may be tried elsewhere
   std::vector<uint32_t> reached_;                       // by node: by which search, last
+  mutable std::vector<bool> loses_index_;               // LoweringScope::loses_index
   uint32_t searches_ = 0;
   std::map<Key, Lowered> known_;    // products that have been lowered and are taken so
   std::map<Key, Lowered> lowered_;  // that have been lowered, whatever came of it

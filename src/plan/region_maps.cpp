@@ -17,6 +17,9 @@ namespace {
 
 constexpr size_t looked_back = 8;  // groups that a value is offered to
 constexpr size_t most_phases = 8;  // of a group: each reads again what it needs
+// Of a group. What its values share is read once more for each further group, a small part of what so many values take;
+// more of them write to more places at once than caches have ways, and each that joins is tried with all before it.
+constexpr size_t most_stores = 64;
 
 bool same_space(const LoweredMap& map, const KernelRegion& region) {
   return map.batch == region.batch && map.rows == region.rows && map.cols == region.cols;
@@ -124,6 +127,19 @@ Result<void> RegionFinder::place(LevelMaps& maps, NodeId node, NodeId target, si
                           return std::find(before.leaves.begin(), before.leaves.end(), leaf) != before.leaves.end();
                         });
     if (!shares) continue;
+    if (before.stores.size() + stores.size() > most_stores) {
+      if (depends && g == earliest) {
+        apart_.insert_or_assign(
+            target,
+            Rejection{
+                static_cast<uint16_t>(diag::Code::epilogue_large),
+                {},
+                fmt::format("together with what it reads it stores {} values; a kernel of no product stores up to {}",
+                            before.stores.size() + stores.size(), most_stores),
+                {}});
+      }
+      continue;
+    }
     KernelRegion merged;
     merged.stores = before.stores;
     merged.stores.insert(merged.stores.end(), stores.begin(), stores.end());
@@ -224,7 +240,7 @@ std::optional<NodeId> RegionFinder::waist_of(NodeId node, const std::vector<Node
 
 std::optional<NodeId> RegionFinder::half_of(NodeId node, const std::vector<NodeId>& leaves) const {
   const auto is_leaf = [&](NodeId n) { return std::binary_search(leaves.begin(), leaves.end(), n); };
-  std::vector<uint32_t> seen(graph_.size(), 0);  // by which search, last
+  std::map<NodeId, uint32_t> seen;  // by which search, last
   std::vector<NodeId> open;
   uint32_t searches = 0;
   const auto leaves_below = [&](NodeId from) {
@@ -234,7 +250,7 @@ std::optional<NodeId> RegionFinder::half_of(NodeId node, const std::vector<NodeI
     while (!open.empty()) {
       const NodeId n = open.back();
       open.pop_back();
-      if (std::exchange(seen[n.index()], searches) == searches) continue;
+      if (std::exchange(seen[n], searches) == searches) continue;
       if (is_leaf(n)) {
         ++count;
         continue;

@@ -170,7 +170,9 @@ Result<void> RegionFinder::lower_product(size_t place, KernelRegion region) {
     // Without a kernel for all of it: without reductions, then without anything behind the product.
     const Error error = diag::error(code, "no kernel takes this behind its product").reason(no->text);
     auto at = first_behind(product, true);
-    if (!at) at = first_behind(product, false);
+    if (at && region.lowered.program.split.ways == 1) return cut_reductions(product, *at, error, *no);
+    if (at) return cut_at(product, *at, error);
+    at = first_behind(product, false);
     if (at) return cut_at(product, *at, error);
     return diag::error(static_cast<diag::Code>(no->code), "no kernel computes this product")
         .at(graph_.source(), graph_.span(product), ir::to_string(graph_.type(product)))
@@ -179,6 +181,32 @@ Result<void> RegionFinder::lower_product(size_t place, KernelRegion region) {
   }
   if (!inside) known_.emplace(key, region.lowered);
   products_[place] = std::move(region);
+  return {};
+}
+
+// What a kernel holds too many reductions for is cut off as if it were tried again behind each of them.
+Result<void> RegionFinder::cut_reductions(NodeId product, NodeId first, const Error& error, const Rejection& why) {
+  const auto limited = std::find_if(why.limits.begin(), why.limits.end(),
+                                    [](const Rejection::Limit& limit) { return limit.name == "reductions"; });
+  if (limited == why.limits.end()) return cut_at(product, first, error);
+  const int32_t level = level_[product.index()];
+  int64_t left = limited->given;
+  for (const NodeId reduction : of_level(level)) {
+    if (changed_ && left <= limited->limit) break;
+    if (reduction.index() < first.index() || !needed_[reduction.index()] || !of_product(reduction) ||
+        !types::op_info(graph_.node(reduction).op).is_reduction())
+      continue;
+    note(reduction, action::cut_off, error);
+    std::vector<NodeId> open{reduction};  // and what depends on it
+    while (!open.empty()) {
+      const NodeId node = open.back();
+      open.pop_back();
+      if (cut_[node.index()] || level_[node.index()] != level || is_hooked(node)) continue;
+      cut_off(node);
+      left -= needed_[node.index()] && types::op_info(graph_.node(node).op).is_reduction() ? 1 : 0;
+      open.insert(open.end(), readers_[node.index()].begin(), readers_[node.index()].end());
+    }
+  }
   return {};
 }
 
@@ -210,7 +238,7 @@ void RegionFinder::dissolve(const KernelRegion& region, Rejection why) {
   Together together;
   together.products.push_back(*region.matmul);
   for (const FurtherProduct& further : region.more) together.products.push_back(further.matmul);
-  dissolved_.emplace(std::move(together), std::move(why));
+  dissolved_.emplace_back(std::move(together), std::move(why));
   changed_ = true;
 }
 

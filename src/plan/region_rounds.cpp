@@ -30,14 +30,20 @@ Result<ProgramRegions> RegionFinder::run() {
     if (!stale_products_.empty()) {
       const size_t place = stale_products_.extract(stale_products_.begin()).value();
       products_[place].reset();
+      furthest_ = std::max(furthest_, place);
+      const size_t dissolved = dissolved_.size();
       CODETTA_CHECK_OK(find_product(place));
-      if (dissolved_) return ProgramRegions{};
-      if (changed_) {
+      if (dissolved_.size() > dissolved) {
+        begins_anew_ = !take_apart(place);
+        if (begins_anew_) return ProgramRegions{};
+      } else if (changed_) {
+        decided_.insert(place);
         try_product_again(place);
       } else if (!products_[place]->a_made.empty()) {
         untried_.insert(place);
       }
     } else if (!stale_maps_.empty()) {
+      furthest_ = heads_.size();
       const int32_t level = stale_maps_.extract(stale_maps_.begin()).value();
       CODETTA_CHECK_OK(find_maps(level));
       if (changed_) stale_maps_.insert(level);
@@ -227,6 +233,47 @@ void RegionFinder::try_product_again(size_t place) {
   const auto readers = read_statistics_.find(place);
   if (readers == read_statistics_.end()) return;
   for (const size_t reader : readers->second) try_product_again(reader);
+}
+
+// All that was decided so far is of kernels in front of these products, which read what lies in memory then as now.
+bool RegionFinder::take_apart(size_t place) {
+  const std::vector<size_t> members = heads_[place].together;
+  const auto is_made_or_cut = [&](size_t m) {
+    return heads_[m].makes_a || heads_[m].makes_b || heads_[m].tried_behind || cut_[heads_[m].a.source.index()];
+  };
+  std::vector<NodeId>& behind = of_level_[place];
+  // Without any left that are together, products are in the order of the graph.
+  if (groups_ == 1 || furthest_ != place || decided_.count(place) != 0 ||
+      std::any_of(members.begin(), members.end(), is_made_or_cut) ||
+      std::any_of(behind.begin(), behind.end(), [&](NodeId node) { return cut_[node.index()]; }))
+    return false;
+  --groups_;
+  for (const size_t m : members) heads_[m].level = m;
+  heads_[place].together.clear();
+  for (NodeId node : std::exchange(behind, {})) {
+    int32_t& level = level_[node.index()];
+    level = no_product;
+    if (graph_.node(node).op == Op::matmul) {
+      level = static_cast<int32_t>(head_of_[node.index()]);
+    } else {
+      for (NodeId operand : graph_.operands(node)) level = std::max(level, level_[operand.index()]);
+    }
+    of_level_[static_cast<size_t>(level)].push_back(node);
+    changed_nodes_.push_back(node);
+  }
+  for (const size_t reader : std::exchange(read_a_of_[place], {}))
+    read_a_of_[static_cast<size_t>(level_[heads_[reader].a.source.index()])].push_back(reader);
+  if (const int32_t level = level_[heads_[place].a.source.index()]; level != no_product) {
+    std::vector<size_t>& readers = read_a_of_[static_cast<size_t>(level)];
+    std::erase(readers, place);
+    readers.insert(readers.end(), members.begin(), members.end());
+    std::sort(readers.begin(), readers.end());
+  }
+  for (const size_t m : members) {
+    if (options_.prologues) find_made_of(m);
+    changed_places_.push_back(m);
+  }
+  return true;
 }
 
 Result<std::vector<size_t>> RegionFinder::execution_order(const std::vector<KernelRegion>& kernels) const {

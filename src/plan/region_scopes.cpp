@@ -13,7 +13,7 @@ using types::Dim;
 using types::Op;
 
 const ir::GraphInput* RegionFinder::input_of(NodeId node) const {
-  return is_input(node) ? &graph_.inputs()[input_at_[node.index()]] : nullptr;
+  return is_input(node) ? &graph_.inputs()[node.index()] : nullptr;  // they are the first nodes
 }
 
 bool RegionFinder::writes_outputs(NodeId made) const {
@@ -65,6 +65,7 @@ LoweringScope RegionFinder::scope_of(const KernelRegion& region) const {
   LoweringScope scope;
   for (const FurtherProduct& further : region.more) scope.more_products.push_back(further.matmul);
   scope.sums_exponents = region.statistics.has_value();
+  scope.loses_index = &loses_index_;
   for (NodeId node : region.leaves) {
     const bool read_in_place = is_input(node) && !copied(node, region);
     const bool copy = is_input(node) && !read_in_place;

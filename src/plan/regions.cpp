@@ -114,6 +114,7 @@ void RegionFinder::find_together(const std::vector<Together>& apart) {
       if (set.size() < 2 || std::find(apart.begin(), apart.end(), together) != apart.end()) continue;
       for (const size_t r : set) heads_[r].level = set.back();
       heads_[set.back()].together = set;
+      ++groups_;
     }
   }
 }
@@ -131,13 +132,10 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
       hooked_(graph.size()),
       looked_at_(graph.size()),
       outputs_of_(graph.size()),
-      input_at_(graph.size()),
       stored_(graph.size()),
       read_(graph.size()),
       of_factor_(graph.size()),
       computed_(graph.size()) {
-  for (size_t i = 0; i < graph.inputs().size(); ++i)
-    input_at_[graph.inputs()[i].node.index()] = static_cast<uint32_t>(i);
   for (size_t o = 0; o < graph.outputs().size(); ++o)
     outputs_of_[graph.outputs()[o].node.index()].push_back(static_cast<uint32_t>(o));
   find_heads();
@@ -254,14 +252,15 @@ Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refus
     RegionFinder finder(graph, refuses, options, apart);
     CODETTA_TRY(ProgramRegions regions, finder.run());
     tries += finder.tries();
-    if (!finder.dissolved()) {
+    for (const auto& [products, why] : finder.dissolved()) {
+      apart.push_back(products);
+      notes.push_back({products.products[0], std::string(action::products_apart), why});
+    }
+    if (!finder.begins_anew()) {
       regions.tries = tries;
       regions.notes.insert(regions.notes.begin(), notes.begin(), notes.end());
       return regions;
     }
-    const auto& [products, why] = *finder.dissolved();
-    apart.push_back(products);
-    notes.push_back({products.products[0], std::string(action::products_apart), why});
   }
 }
 

@@ -237,8 +237,11 @@ class Scheduler {
     std::vector<uint32_t> operands;
     for (const package::Step& step : unit.steps) {
       if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) {
-        for (const uint32_t operand : launch->arguments) {
-          if (program_.home[operand] != no_block && updates_in_place(plan_, *launch, operand, buffer))
+        const auto& arguments = plan_.kernels[launch->kernel].lowered.program.arguments;
+        for (size_t i = 0; i < launch->arguments.size(); ++i) {
+          const uint32_t operand = launch->arguments[i];
+          const bool loaded = i >= arguments.size() || !arguments[i].is_output;
+          if (loaded && program_.home[operand] != no_block && updates_in_place(plan_, *launch, operand, buffer))
             operands.push_back(operand);
         }
       }

@@ -3,6 +3,7 @@
 // takes as much work as the last one. Work is counted, not timed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,10 @@ const std::vector<Layers>& programs() {
        {"t{i} = where(m > 0, cast({h} @ transpose({h}), bf16) * 0.125, -1e4)",
         "{x} = cast(cast(softmax(t{i}, dim=-1), bf16) @ {h}, bf16)"}},
       {"norm", "x: bf16[\"s\", 512], w: bf16[512, 512]", {"{x} = cast(rms_norm({h} @ w) + {h}, bf16)"}},
+      {"products apart",  // of one A, but with too many columns to be in memory at once
+       "x: bf16[\"s\", 64], u: bf16[64, 512], v: bf16[64, 512], d: bf16[512, 64], e: bf16[512, 64]",
+       {"p{i} = cast(relu({h} @ u), bf16)", "q{i} = cast(tanh({h} @ v), bf16)",
+        "{x} = cast(p{i} @ d + q{i} @ e + {h}, bf16)"}},
       {"llama",
        "x: bf16[\"b\", \"s\", 1024], wq: bf16[1024, 1024], wk: bf16[1024, 1024], wv: bf16[1024, 1024], "
        "wo: bf16[1024, 1024], wg: bf16[1024, 2816], wu: bf16[1024, 2816], wd: bf16[2816, 1024]",
@@ -77,7 +82,7 @@ TEST(Rounds, EachLayerTakesAsManyTriesAsTheLast) {
   for (const Layers& layers : programs()) {
     for (const Backend backend : {Backend::cuda, Backend::cpu}) {
       std::vector<size_t> tries;
-      for (const size_t count : {4, 8, 16}) tries.push_back(plan_of(layers, count, backend).tries);
+      for (const size_t count : {3, 6, 12}) tries.push_back(plan_of(layers, count, backend).tries);
       EXPECT_GT(tries[1], tries[0]) << layers.name;
       EXPECT_EQ(tries[2] - tries[1], 2 * (tries[1] - tries[0]))
           << layers.name << ": " << tries[0] << ", " << tries[1] << ", " << tries[2];
@@ -88,10 +93,32 @@ TEST(Rounds, EachLayerTakesAsManyTriesAsTheLast) {
 // Several decisions a layer are made, so that the test above is of a search that has to try again.
 TEST(Rounds, LayersOfGpusAreTriedAgain) {
   for (const Layers& layers : programs()) {
-    const Plan plan = plan_of(layers, 8, Backend::cuda);
-    EXPECT_GE(plan.notes.size(), 8U) << layers.name;
+    const Plan plan = plan_of(layers, 4, Backend::cuda);
+    EXPECT_GE(plan.notes.size(), 4U) << layers.name;
     EXPECT_GT(plan.tries, plan.kernels.size()) << layers.name;
   }
+}
+
+// A kernel of a CPU holds 64 reductions. The first ones go, each with its note, as if they had gone one by one.
+TEST(Rounds, TooManyReductionsAreCutOffAtOnce) {
+  const Layers sums{"sums", "x: f32[\"s\", 64], w: f32[64, 64]", {"{x} = {h} + sum((x @ w) * {i}.5, dim=-1)"}};
+  const Plan few = plan_of(sums, 60, Backend::cpu), many = plan_of(sums, 200, Backend::cpu);
+  EXPECT_TRUE(few.notes.empty());
+  EXPECT_EQ(std::count_if(many.notes.begin(), many.notes.end(),
+                          [](const FusionNote& note) { return note.action == "cut off behind its kernel"; }),
+            200 - 64);
+  EXPECT_LT(many.tries, few.tries + 16);
+}
+
+// A value that joins others in a kernel is tried with all of them, so these are a number that does not grow.
+TEST(Rounds, KernelsWithoutAProductStoreUpTo64Values) {
+  const Layers factors{"factors", "x: f32[\"s\", 64], w: f32[64, 64]", {"{x} = {h} + (x * {i}.5) @ w"}};
+  const Plan plan = plan_of(factors, 150, Backend::cpu);
+  std::vector<size_t> stores;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (kernel.region.kind == Region::Kind::Map) stores.push_back(kernel.region.outputs.size());
+  }
+  EXPECT_EQ(stores, (std::vector<size_t>{64, 64, 22}));
 }
 
 }  // namespace
