@@ -289,7 +289,8 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
       result.push_back(c);
       const auto split = std::min<int64_t>(
           {static_cast<int64_t>(2.0 * p.gpu.sms / tiles), s.k / least_slice, int64_t{package::max_k_split}});
-      if (split <= 1 || held > 64) continue;
+      constexpr int of_slices = 16;  // registers that say where slices of K begin and their sums lie
+      if (split <= 1 || held > 64 || !makes_fit(p, c, held + of_slices)) continue;
       c.k_split = static_cast<int32_t>(split);
       result.push_back(c);
     }

@@ -74,6 +74,13 @@ def residual_squares(accum, residual):
     row_squares = sum_of_squares(D, dim=-1)
     return D, row_squares
 )"},
+      {"cuda_vectors_copied", "cuda:sm_90a",
+       "M=4096 N=4096 K=1024 A=i8 B=i8 b_columns kernel=cuda_sm90_128x128x128_pp_tma",
+       "r=f32[M,1] c=f32[N] bias=bf16[N] D=bf16[M,N]", R"(
+def vectors(accum, r, c, bias):
+    D = accum * r * c + bias
+    return D
+)"},
       {"cuda_column_major_copied", "cuda:sm_90a",
        "M=4096 N=4096 K=4096 A=f16 B=f16 kernel=cuda_sm90_128x128x64_pp_c1x2_tma",
        "C=f16[M,N]:columns X=f32[N,M] D=f16[M,N] E=f16[M,N]:columns", R"(
