@@ -218,6 +218,13 @@ int32_t default_kc(Product product) {
   }
 }
 
+// Rows of A between two readings of B: those of a block of k take three quarters of the second-level cache (found where
+// it has 1 MiB, and right where it has 2: bench/NOTES.md).
+int32_t rows_of_block(const FamilyProblem& problem, int32_t tile_rows) {
+  const int64_t rows = 192 * std::clamp<int64_t>(problem.machine.l2 >> 20, 1, 8);
+  return static_cast<int32_t>(std::max<int64_t>(1, rows / tile_rows) * tile_rows);
+}
+
 // Slices of K that give idle cores work when there are fewer tiles than cores.
 int32_t slices(const GemmShape& shape, double tiles, int cores) {
   constexpr int64_t least = 512;
@@ -268,7 +275,7 @@ void add_wide_tiles(const FamilyProblem& problem, const GemmShape& shape, const 
     if (shape.n / problem.epilogue.split.ways < cols || shape.m < rows || panel_bytes > problem.machine.l2 / 8) break;
     wide.tile_cols = round_to(cols, config.nr);
     wide.tile_rows = static_cast<int32_t>(std::max(1, rows / config.mr) * config.mr);
-    wide.mc = static_cast<int32_t>(std::max(1, 192 / wide.tile_rows) * wide.tile_rows);
+    wide.mc = rows_of_block(problem, wide.tile_rows);
     add(wide);
   }
 }
@@ -360,7 +367,7 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
       config.tile_rows = static_cast<int32_t>(
           std::min(per_tile, (std::max<int64_t>(shape.m, 1) + config.mr - 1) / config.mr) * config.mr);
       config.tile_cols = round_to(std::min<int64_t>(root_cols, 64), cols);
-      config.mc = static_cast<int32_t>(std::max<int64_t>(1, 192 / config.tile_rows) * config.tile_rows);
+      config.mc = rows_of_block(problem, config.tile_rows);
       const double tiles = static_cast<double>(shape.batch) *
                            static_cast<double>(base::ceil_div<int64_t>(shape.m, config.tile_rows)) *
                            static_cast<double>(base::ceil_div<int64_t>(root_cols, config.tile_cols));

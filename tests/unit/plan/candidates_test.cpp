@@ -70,6 +70,24 @@ TEST(Discovery, RanksByShape) {
   }
 }
 
+// B comes back once for as many rows of A as the second-level cache holds: twice in a small one, once in a server's.
+TEST(Discovery, LargerSecondLevelCachesReadBLessOften) {
+  const auto readings = [](int64_t l2) {
+    plan::MachineFacts machine;
+    machine.l2 = l2;
+    GemmShape shape = shape_of(256, 4096, 4096);
+    shape.b_packed = true;
+    const Discovery all = plan::discover(plain(shape.accumulator), shape, cpu(CpuIsa::avx512), machine);
+    const auto& config = package::cpu(all.candidates.at(0).config);
+    EXPECT_EQ(config.mc % config.tile_rows, 0) << all.candidates.at(0).name;
+    return (shape.m + config.mc - 1) / config.mc;
+  };
+  EXPECT_EQ(readings(256 << 10), 2);
+  EXPECT_EQ(readings(1 << 20), 2);
+  EXPECT_EQ(readings(2 << 20), 1);
+  EXPECT_EQ(readings(int64_t{1} << 40), 1);  // whatever a machine says of itself
+}
+
 // Of 16 rows in place the block with the fewest multiply-add steps comes first where B is fetched; elsewhere one block
 // that reads B once, where blocks of 6 rows read it three times.
 TEST(Discovery, RanksBlocksThatFetchBOrReadItOnceFirst) {
