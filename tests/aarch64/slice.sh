@@ -9,7 +9,7 @@ here="$(dirname "$0")"
 commit=$(git -C "$here" rev-parse HEAD 2>/dev/null || echo no-git)
 rm -rf "$work"
 mkdir -p "$work"
-"$cases" --units "$commit" 36 "$work"
+"$cases" --units "$commit" 19 "$work"
 xargs -P "$(nproc)" -I{} "$compiler" "@$work/{}.rsp" -Dcodetta_epilogue=codetta_epilogue_{} \
   -Dcodetta_entry_digest=codetta_entry_digest_{} -c "$work/{}.cpp" -o "$work/{}.o" <"$work/names"
 "$compiler" -std=c++20 -O1 -ffp-contract=off -static "-I$work" "$here/epilogues_test.cpp" "$@" "$work"/*.o -o "$work/slice" -pthread
