@@ -38,7 +38,7 @@ void check(const Case& c, const std::vector<ProblemSize>& problem_sizes = sizes(
   SCOPED_TRACE(c.name);
   ASSERT_EQ(package::find_defect(c.program).value_or(""), "");
   for (const CpuIsa isa : runnable_isas()) {
-    for (const TestCompiler& compiler : test_compilers()) {
+    for (const TestCompiler& compiler : test_compilers(isa)) {
       SCOPED_TRACE(std::string(isa_name(isa)) + " " + compiler.path);
       const auto source = emit_cpu_epilogue(c.program, {isa, c.strict, true});
       ASSERT_TRUE(source.has_value()) << source.error().render();

@@ -105,7 +105,7 @@ TEST(Fused, ProductsWithTails) {
                                                       isa, operands.a, operands.b)
                                      .empty())
         continue;
-      for (const TestCompiler& compiler : test_compilers()) {
+      for (const TestCompiler& compiler : test_compilers(isa)) {
         SCOPED_TRACE(std::string(isa_name(isa)) + " " + std::string(dtype_name(operands.a)) + " " + compiler.path);
         check(operands, isa, compiler, 13, 70, 37);
         check(operands, isa, compiler, 1, 1, 1);

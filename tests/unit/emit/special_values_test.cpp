@@ -126,7 +126,7 @@ void check_ops(DType type) {
   }
   m.store(m.accum(), f32);
   for (const CpuIsa isa : runnable_isas()) {
-    for (const TestCompiler& compiler : test_compilers()) {
+    for (const TestCompiler& compiler : test_compilers(isa)) {
       SCOPED_TRACE(std::string(isa_name(isa)) + " " + compiler.path);
       std::vector<std::vector<T>> out(ops.size(), std::vector<T>(x.size(), T(77)));
       std::vector<float> accumulators(x.size());
@@ -179,7 +179,7 @@ TEST(SpecialValues, RemaindersBySubnormalsAreExact) {
   m.store(m.op(Op::mod, f64, {vx, vy}), f64);
   m.store(m.accum(), f32);
   for (const CpuIsa isa : runnable_isas()) {
-    for (const TestCompiler& compiler : test_compilers()) {
+    for (const TestCompiler& compiler : test_compilers(isa)) {
       std::vector<double> out(x.size(), 77);
       std::vector<float> accumulators(x.size());
       run(m.program, isa, compiler, {x.data(), y.data(), out.data(), accumulators.data()}, x.size());
@@ -214,7 +214,7 @@ TEST(SpecialValues, Conversions) {
     for (int d = 0; d < dtype_count; ++d) m.store(m.cast(x, static_cast<DType>(d)), static_cast<DType>(d));
     m.store(m.accum(), f32);
     for (const CpuIsa isa : runnable_isas()) {
-      for (const TestCompiler& compiler : test_compilers()) {
+      for (const TestCompiler& compiler : test_compilers(isa)) {
         SCOPED_TRACE(std::string(isa_name(isa)) + " " + compiler.path);
         std::vector<std::vector<std::byte>> out(2 * dtype_count + 1, std::vector<std::byte>(n * 8));
         std::vector<void*> buffers{from == f32 ? static_cast<void*>(narrow.data()) : values.data()};
@@ -257,7 +257,7 @@ TEST(SpecialValues, EveryRoundingToBf16) {
   for (const bool shuffled : {false, true}) {
     if (shuffled) std::shuffle(values.begin(), values.end(), std::mt19937_64(7));
     for (const CpuIsa isa : runnable_isas()) {
-      for (const TestCompiler& compiler : test_compilers()) {
+      for (const TestCompiler& compiler : test_compilers(isa)) {
         SCOPED_TRACE(std::string(isa_name(isa)) + " " + compiler.path);
         std::vector<uint16_t> out(values.size(), 0x1234);
         std::vector<float> accumulators(values.size());
