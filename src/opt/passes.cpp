@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 
+#include "ir/analyses.hpp"
 #include "opt/rules.hpp"
 
 namespace codetta::opt {
@@ -43,6 +44,13 @@ Result<void> check_name(std::string_view name) {
 
 }  // namespace
 
+Result<ir::Graph> reduce_products(const ir::Graph& graph, std::vector<Fired>& fired) {
+  const std::vector<NodeId> products = ir::matmuls(graph);
+  const bool epilogue =
+      products.size() == 1 && std::all_of(graph.operands(products[0]).begin(), graph.operands(products[0]).end(),
+                                          [&](NodeId factor) { return graph.node(factor).op == Op::input; });
+  return run_rules(graph, epilogue ? std::span<const Rule>() : product_rules(), fired);
+}
 Result<ir::Graph> fold_constants(const ir::Graph& graph, std::vector<Fired>& fired) {
   return run_rules(graph, fold_rules(), fired);
 }

@@ -18,6 +18,8 @@ struct Fired {
   uint32_t count = 0;
 };
 
+// Of programs: a graph around one product of two inputs, as an epilogue has it, stays as it is.
+Result<ir::Graph> reduce_products(const ir::Graph& graph, std::vector<Fired>& fired);
 Result<ir::Graph> fold_constants(const ir::Graph& graph, std::vector<Fired>& fired);
 Result<ir::Graph> simplify_algebra(const ir::Graph& graph, std::vector<Fired>& fired);
 Result<ir::Graph> eliminate_layout(const ir::Graph& graph, std::vector<Fired>& fired);
@@ -32,7 +34,8 @@ enum Property : uint8_t {
   simplified = 2,
   layouts_met = 4,
   no_common_subexpressions = 8,
-  no_dead_code = 16
+  no_dead_code = 16,
+  products_reduced = 32
 };
 
 struct Pass {
@@ -41,6 +44,7 @@ struct Pass {
   uint8_t needs, establishes;
 };
 inline constexpr Pass all_passes[] = {
+    {"reduce_products", reduce_products, 0, products_reduced},
     {"fold_constants", fold_constants, 0, folded},
     {"simplify_algebra", simplify_algebra, folded, simplified},
     {"eliminate_layout", eliminate_layout, simplified, layouts_met},

@@ -46,6 +46,7 @@ Result<ir::Graph> rewrite(const ir::Graph& graph, std::span<const Rule> rules, s
   for (uint32_t i = 0; i < graph.size(); ++i) {
     const NodeId id(i);
     if (graph.node(id).op == Op::input) continue;
+    context.at(graph.span(id));
     Candidate candidate{graph.node(id).op, {}, graph.attr(id), graph.type(id)};
     for (const NodeId operand : graph.operands(id)) candidate.operands.push_back(now[operand.index()]);
     // Rules shrink or order what they match, so this ends; the limit turns a mistake into a missed rewrite.

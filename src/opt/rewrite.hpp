@@ -31,6 +31,7 @@ using Rewrite = std::variant<std::monostate, NodeId, Candidate>;
 class RuleContext {
  public:
   explicit RuleContext(ir::GraphBuilder& builder) : builder_(builder) {}
+  void at(const diag::Span& span) { span_ = span; }  // of the node that is replaced
   [[nodiscard]] Op op(NodeId id) const { return builder_.node(id).op; }
   [[nodiscard]] const ir::TensorType& type(NodeId id) const { return builder_.type(id); }
   [[nodiscard]] std::span<const NodeId> operands(NodeId id) const { return builder_.operands(id); }
@@ -49,13 +50,14 @@ class RuleContext {
   [[nodiscard]] bool is_bool(NodeId id, bool value) const;
   NodeId literal(const ir::LiteralAttr& value, DType dtype) { return builder_.add_literal(value, dtype); }
   NodeId add(const Candidate& candidate) {
-    return builder_.add_unchecked(candidate.op, candidate.operands, candidate.attr, candidate.type);
+    return builder_.add_unchecked(candidate.op, candidate.operands, candidate.attr, candidate.type, span_);
   }
   // `node` in the place of a value of `type`: itself, or cast as an op would convert it; nothing when shapes differ.
   Rewrite as(NodeId node, const ir::TensorType& type);
 
  private:
   ir::GraphBuilder& builder_;
+  diag::Span span_;
 };
 
 struct Rule {

@@ -10,5 +10,6 @@ namespace codetta::opt {
 std::span<const Rule> algebra_rules();
 std::span<const Rule> layout_rules();
 std::span<const Rule> fold_rules();
+std::span<const Rule> product_rules();
 
 }  // namespace codetta::opt

@@ -181,7 +181,13 @@ void Lowering::push_locations(NodeId anchor) {
           known[skip + d] = true;
         }
       }
-      for (size_t d = 0; d < shape.size(); ++d) any = any && (known[d] || shape[d] == Dim::constant(1));
+      // Along dims that only leaves have it lies as they do, aligned to the right.
+      for (size_t d = 0; d < shape.size() && any; ++d) {
+        if (known[d] || shape[d] == Dim::constant(1)) continue;
+        const size_t from_end = shape.size() - 1 - d;
+        any = from_end < root_shape_.size() && root_shape_[root_shape_.size() - 1 - from_end] == shape[d];
+        if (any) at[d] = root(from_end);
+      }
       if (any && independent(at)) at_[node] = std::move(at);
     }
   }

@@ -98,7 +98,9 @@ Result<void> RegionFinder::lower_product(size_t place, KernelRegion region) {
   auto lowered = before != lowered_.end() ? Result<Lowered>(before->second)
                                           : lower_region(graph_, product, scope_of(region), &failed);
   if (lowered && before == lowered_.end()) lowered_.emplace(key, *lowered);
-  if (!lowered && !region.more.empty()) {
+  // A reduction that runs along no axis here does not behind one of them alone either.
+  const bool apart_too = !lowered && lowered.error().code() == static_cast<uint16_t>(diag::Code::reduction_axes);
+  if (!lowered && !region.more.empty() && !apart_too) {
     const Diagnostic& first = lowered.error().diagnostics().front();
     dissolve(region, {lowered.error().code(), {}, diag::sentence(first), graph_.span(failed)});
     return {};

@@ -169,6 +169,27 @@ TEST(EmulatedMaps, AgreeWithTheOracle) {
   }
 }
 
+// Attention of one token is a map: a sum a head, and what it scales.
+TEST(EmulatedMaps, AttentionOfOneToken) {
+  const auto device = open();
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  const std::string text =
+      "def f(x: bf16[\"b\", 1, 64], w: bf16[64, 96], u: bf16[64, 96], v: bf16[64, 96]):\n"
+      "    q = cast(permute(reshape(x @ w, (b, 1, 3, 32)), (0, 2, 1, 3)), bf16)\n"
+      "    k = cast(permute(reshape(x @ u, (b, 1, 3, 32)), (0, 2, 1, 3)), bf16)\n"
+      "    s = cast(sigmoid(q @ transpose(k) * 0.125), bf16)\n"
+      "    t = permute(reshape(x @ v, (b, 1, 3, 32)), (0, 2, 1, 3))\n"
+      "    y = reshape(permute(s @ cast(t, bf16), (0, 2, 1, 3)), (b, 1, 96))\n"
+      "    return y\n";
+  for (const int64_t items : {1, 5, 9}) {
+    const auto wrong = run(text, *device, *compiler, {}, nullptr, {}, {{"b", items}}, {{"b", 8}});
+    EXPECT_TRUE(wrong) << wrong.error().render();
+    EXPECT_EQ(wrong ? *wrong : "", "") << items;
+  }
+}
+
 // A block looks at what is owed over a root space without elements, and reads what is the same everywhere before it
 // sees that there is no row; what it reads then is not there.
 // Rows that a part of a warp finishes, a warp, several; kept in registers or read again by each phase; whose columns

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with a dim of size 1: each rule fires where its product is of that kind, only there, and keeps the meaning.
+#include <gtest/gtest.h>
+
+#include "compare.hpp"
+#include "frontend/lower.hpp"
+#include "ir/analyses.hpp"
+#include "ir/bind.hpp"
+#include "opt/passes.hpp"
+#include "opt/rules.hpp"
+
+namespace codetta::opt::test {
+namespace {
+
+struct Case {
+  const char* rule;  // the only one of the table that fires; null: none does
+  const char* text;
+  size_t products = 0;  // that are left
+};
+constexpr Case cases[] = {
+    {"rows_of_items", "def f(x: f32[3, 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
+    {"rows_of_items", "def f(x: f32[2, 3, 1, 5], w: bf16[5, 4]):\n    y = relu(x) @ w + 1\n    return y\n", 1},
+    {"rows_of_items", "def f(x: f32[\"b\", 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
+    {nullptr, "def f(x: f32[3, 2, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
+    {nullptr, "def f(x: f32[1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
+    {"product_of_vectors",
+     "def f(q: bf16[3, 1, 8], k: bf16[3, 1, 8]):\n    y = relu(q) @ transpose(k)\n    return y\n"},
+    {"product_of_vectors",
+     "def f(q: f32[\"b\", 2, 1, 8], k: f32[\"b\", 1, 8, 1]):\n    y = relu(q) @ k * 0.5\n    return y\n"},
+    {"product_of_vectors", "def f(q: i8[3, 1, 8], k: i8[3, 8, 1]):\n    y = abs(q) @ k\n    return y\n"},
+    {"product_of_vectors", "def f(q: f32[1, 8], k: f32[3, 8, 1]):\n    y = relu(q) @ k\n    return y\n"},
+    {nullptr, "def f(q: f32[1, 8], k: f32[8, 1]):\n    y = relu(q) @ k\n    return y\n", 1},
+    {nullptr, "def f(q: f32[3, 1, \"k\"], k: f32[3, \"k\", 1]):\n    y = relu(q) @ k\n    return y\n", 1},
+    {nullptr, "def f(q: f32[2, 1, 1025], k: f32[2, 1025, 1]):\n    y = relu(q) @ k\n    return y\n", 1},
+    {nullptr, "def f(q: f32[3, 2, 8], k: f32[3, 8, 1]):\n    y = relu(q) @ k\n    return y\n", 1},
+    {"product_of_one", "def f(p: f32[3, 1, 1], v: bf16[3, 1, 8]):\n    y = relu(p) @ v\n    return y\n"},
+    {"product_of_one", "def f(p: i8[3, 1, 1], v: i8[3, 1, 8]):\n    y = abs(p) @ v\n    return y\n"},
+    {nullptr, "def f(p: f32[3, 2, 1], v: f32[3, 1, 8]):\n    y = relu(p) @ v\n    return y\n", 1},
+    {"reduction_of_one", "def f(x: f32[3, 1]):\n    y = exp(sum(x, dim=-1))\n    return y\n"},
+    {"reduction_of_one", "def f(x: i8[3, 1]):\n    y = mean(x, dim=-1) * 2\n    return y\n"},
+    {"reduction_of_one", "def f(x: bool[3, 1]):\n    y = sum(x, dim=-1) + 1\n    return y\n"},
+    {nullptr, "def f(x: f32[3, 1]):\n    y = exp(sum_of_squares(x, dim=-1))\n    return y\n"},
+    {nullptr, "def f(x: f32[3, 2]):\n    y = exp(sum(x, dim=-1))\n    return y\n"},
+    // An epilogue's product, which launches take as the caller gives it.
+    {nullptr, "def f(a: f32[3, 1, 8], b: f32[3, 8, 1]):\n    y = relu(a @ b)\n    return y\n", 1},
+};
+
+TEST(Products, OfOneBecomeLess) {
+  for (const Case& one : cases) {
+    const auto function = frontend::parse_program(std::make_shared<const diag::SourceText>("p.py", one.text));
+    ASSERT_TRUE(function) << one.text << function.error().render();
+    const auto graph = ir::bind_program(*function);
+    ASSERT_TRUE(graph) << one.text << graph.error().render();
+    const auto optimized = optimize(*graph);
+    ASSERT_TRUE(optimized) << one.text << optimized.error().render();
+    for (const Rule& rule : product_rules()) {
+      uint32_t fired = 0;
+      for (const Fired& f : optimized->passes[0].fired) fired += f.rule == rule.name ? f.count : 0;
+      EXPECT_EQ(fired, one.rule != nullptr && rule.name == one.rule ? 1U : 0U) << rule.name << "\n" << one.text;
+    }
+    EXPECT_EQ(ir::matmuls(optimized->graph).size(), one.products) << ir::print(optimized->graph);
+    if (std::string_view(one.text).find('"') != std::string_view::npos && one.rule == nullptr) continue;
+    for (uint64_t seed = 0; seed < 20; ++seed) EXPECT_TRUE(same_meaning(*graph, optimized->graph, seed)) << one.text;
+  }
+}
+
+}  // namespace
+}  // namespace codetta::opt::test
