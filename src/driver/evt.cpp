@@ -6,8 +6,10 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/default_floats.hpp"
+#include "diag/diagnostic.hpp"
 #include "driver/evt.hpp"
 #include "driver/problem.hpp"
 #include "ir/analyses.hpp"
@@ -132,6 +134,37 @@ Result<void> check_name(const std::string& name, const char* what) {
   return diag::error(diag::Code::public_name, fmt::format("'{}' cannot be the {}", name, what))
       .reason(defect)
       .help("use letters, digits and underscores, and no word of C++");
+}
+
+// Buffers belong to tensors of the epilogue, and are told in comments.
+Result<void> check_buffers(const EvtOptions& options, const std::vector<Operand>& operands) {
+  std::vector<std::string> known;
+  for (const Operand& operand : operands) {
+    if (!operand.is_scalar) known.push_back(operand.name);
+  }
+  std::set<std::string> seen;
+  for (const auto& [variable, buffer] : options.buffers) {
+    if (std::find(known.begin(), known.end(), variable) == known.end()) {
+      const std::string near = diag::nearest(variable, known);
+      return diag::error(diag::Code::argument_unexpected,
+                         fmt::format("a buffer is given for '{}', which is no tensor of the epilogue", variable))
+          .reason(known.empty() ? std::string("it has none") : fmt::format("it has {}", fmt::join(known, ", ")))
+          .help(near.empty() ? "leave it out" : "did you mean " + near + "?");
+    }
+    if (!seen.insert(variable).second) {
+      return diag::error(diag::Code::argument_unexpected, fmt::format("two buffers are given for '{}'", variable))
+          .reason("a tensor lies in one")
+          .help("leave one out");
+    }
+    const bool unfit = std::any_of(buffer.begin(), buffer.end(),
+                                   [](char c) { return c == '\\' || c == 127 || static_cast<unsigned char>(c) < 32; });
+    if (buffer.empty() || unfit) {
+      return diag::error(diag::Code::public_name, fmt::format("the buffer of '{}' has a name that is none", variable))
+          .reason("it is empty, or holds a control character or a backslash")
+          .help("use letters, digits and underscores");
+    }
+  }
+  return {};
 }
 
 // What both calls share: the graph after the passes, and the problem around it.
@@ -289,6 +322,7 @@ Result<void> apply(const EvtOptions& options, emit::evt::Problem& problem) {
         .reason("the emitted text has another thing of that name")
         .help("use another name, such as EVTD");
   }
+  CODETTA_CHECK_OK(check_buffers(options, problem.operands));
   problem.schedule = options.schedule;
   problem.tile = options.tile;
   problem.cluster = options.cluster;

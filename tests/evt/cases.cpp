@@ -21,6 +21,8 @@ constexpr Case cases[] = {
      "def f(accum):\n    F = relu(accum)\n    D = accum\n    return D, F\n"},
     {"destination_used", "", "D=f16[M,N] E=f16[M,N]",
      "def f(accum):\n    D = silu(accum)\n    E = D * 2.0\n    return D, E\n"},
+    {"outputs_of_outputs", "", "X=f16[M,N] Y=f16[M,N] D=f16[M,N] E=f16[M,N] F=f16[M,N]",
+     "def f(accum, X, Y):\n    D = accum * X + Y\n    E = D * 2.0\n    F = E + Y\n    return D, E, F\n"},
     {"aliases", "", "D=f16[M,N] F=f16[M,N]", "def f(accum):\n    F = accum * 3.0\n    D = F\n    return D, F\n"},
     {"three_outputs", "", "C=f16[M,N] scale=f32[N] alpha=scalar:0.75 D=f16[M,N] F=f16[M,N] G=f32[M,N]",
      "def f(accum, alpha, C, scale):\n    F = relu(accum * alpha + C)\n    D = F * scale\n    G = accum\n    return D, "

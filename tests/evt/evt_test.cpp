@@ -10,8 +10,10 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <random>
 #include <regex>
 #include <set>
+#include <tuple>
 
 #include "case.hpp"
 #include "example_cases.hpp"
@@ -169,6 +171,7 @@ TEST(Evt, BuffersAreRenamedInTheOrderOfFirstUse) {
   EXPECT_EQ(text->renames, (std::vector<std::pair<std::string, std::string>>{{"buf9", "ptr_0"}}));
   EXPECT_NE(text->arguments.find("(cutlass::half_t*) (ptr_0 + ptr_0_offset)"), std::string::npos) << text->arguments;
   options.offsets = false;
+  options.buffers.pop_back();
   const auto plain = emit_evt(epilogue_of(scaled),
                               {{"accum", DType::f32, {256, 128}},
                                {"C", DType::f16, {256, 128}},
@@ -241,6 +244,55 @@ TEST(Evt, NamesOfTheTextNeverMeet) {
   EXPECT_EQ(seen.count("EVTD"), 1U);
 }
 
+// Whoever uses what: a matrix is loaded once and stored once, on every architecture.
+TEST(Evt, EveryMatrixComesAndGoesOnce) {
+  std::mt19937 random(20261127);
+  const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+  const std::regex pointer("\\) (ptr_[0-9]+)[,}]");
+  EvtOptions options = sm90();
+  options.offsets = false;
+  size_t trees = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::string> values{"accum", "X", "Y"}, outputs;
+    std::string body;
+    const size_t count = 2 + below(5);
+    for (size_t i = 0; i < count; ++i) {
+      const std::string name = "v" + std::to_string(i);
+      const std::string left = i == 0 ? "X" : values[below(values.size())];
+      const std::string right = i == 0 ? "Y + accum" : values[below(values.size())];
+      body += "    " + name + " = " + (below(2) == 0 ? "tanh(" + left + ") - " : left + " * ") + right + "\n";
+      values.push_back(name);
+    }
+    std::vector<EvtTensor> tensors{
+        {"accum", DType::f32, {256, 128}}, {"X", DType::f16, {256, 128}}, {"Y", DType::f16, {256, 128}}};
+    for (size_t i = 0; i < count; ++i) {  // what nobody uses, and every second one of the others
+      const std::string name = "v" + std::to_string(i);
+      if (std::regex_search(body, std::regex("= .*\\b" + name + "\\b")) && below(2) == 0) continue;
+      outputs.push_back(name);
+      tensors.push_back({name, DType::f16, {256, 128}});
+    }
+    std::string text = "def f(accum, X, Y):\n" + body + "    return " + outputs[0];
+    for (size_t i = 1; i < outputs.size(); ++i) text += ", " + outputs[i];
+    for (const std::string& target : targets) {
+      options.target = Target::parse(target).value();
+      options.tile = {128, 64, 32};
+      const auto tree = emit_evt(epilogue_of(text + "\n"), tensors, {}, options);
+      if (!tree) {
+        // An output that does not depend on the accumulator, or too much shared memory.
+        EXPECT_TRUE(tree.error().code() == 311 || tree.error().code() == 419) << text << "\n" << tree.error().render();
+        continue;
+      }
+      ++trees;
+      std::map<std::string, int> times;
+      for (std::sregex_iterator it(tree->arguments.begin(), tree->arguments.end(), pointer), end; it != end; ++it)
+        ++times[(*it)[1]];
+      EXPECT_EQ(times.size(), tree->renames.size()) << text << "\n" << tree->arguments;
+      for (const auto& [name, n] : times) EXPECT_EQ(n, 1) << name << " of\n" << text << "\n" << tree->arguments;
+    }
+  }
+  EXPECT_GT(trees, 400U);
+}
+
 TEST(Evt, ATreeHasANameOfItsOwn) {
   const Case plain{"plain", "", "D=f16[M,N]", "def f(accum):\n    D = relu(accum)\n    return D\n"};
   for (const char* name : {"ElementC", "StrideD", "EpilogueDescriptor", "EvtCompute0", "EvtTree17", "std", "cutlass"}) {
@@ -307,6 +359,30 @@ TEST(EvtRefusals, SayWhatToDo) {
                  "Only SM80+ is supported for EVT");
   expect_refused({"sm120", "", "D=f16[M,N]", "def f(accum):\n    D = accum\n    return D\n"}, "cutlass:sm_120a", 412,
                  "there are no EVT visitors for sm_120a");
+}
+
+TEST(EvtRefusals, OfBuffers) {
+  const Case scaled_source{"scaled", "", "C=f16[M,N] alpha=scalar:0.5 D=f16[M,N]",
+                           "def f(accum, C, alpha):\n    D = accum * alpha + C\n    return D\n"};
+  const std::vector<std::tuple<std::vector<std::pair<std::string, std::string>>, int, std::string>> refused{
+      {{{"c", "buf0"}}, 209, "did you mean C?"},
+      {{{"alpha", "buf0"}}, 209, "it has C, D"},
+      {{{"C", "buf0"}, {"C", "buf1"}}, 209, "two buffers are given for 'C'"},
+      {{{"C", ""}}, 230, "it is empty"},
+      {{{"C", "buf0\nint x;"}}, 230, "a control character"},
+      {{{"C", "buf0\\"}}, 230, "a backslash"},
+  };
+  EvtOptions options = options_of(scaled_source, "cutlass:sm_90a");
+  for (const auto& [buffers, code, why] : refused) {
+    options.buffers = buffers;
+    const auto text = emit_evt(problem_of(scaled_source).arguments, options);
+    ASSERT_FALSE(text.has_value()) << why;
+    EXPECT_EQ(text.error().code(), code) << text.error().render();
+    EXPECT_NE(text.error().render().find(why), std::string::npos) << text.error().render();
+    EXPECT_FALSE(emit_cutlass(problem_of(scaled_source).arguments, options, "scaled").has_value()) << why;
+  }
+  options.buffers = {{"C", "buf0"}, {"D", "buf0"}};  // in place
+  EXPECT_TRUE(emit_evt(problem_of(scaled_source).arguments, options).has_value());
 }
 
 TEST(EvtRefusals, OfTilesSchedulesAndTypes) {

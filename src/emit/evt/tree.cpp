@@ -29,7 +29,6 @@ class Shaper {
   static constexpr uint32_t no_node = UINT32_MAX;
   void order() {
     std::fill(meets_.begin(), meets_.end(), no_node);
-    rank_.assign(dag_.nodes.size(), 0);
     // Users first: an order of the edges as they are now, which may lead from a later id to an earlier one.
     std::vector<uint32_t> left(dag_.nodes.size()), ready;
     for (uint32_t id = 0; id < left.size(); ++id) left[id] = static_cast<uint32_t>(users_[id].size());
@@ -123,11 +122,13 @@ class Shaper {
     for (const auto& [sink, place] : attached_) {
       if (place == top) flat[sink] = any = true;
     }
+    // A store that others take on is flat before what lies behind it is.
+    std::vector<bool> closed(dag_.nodes.size());
     for (bool more = true; more;) {
       more = false;
       for (uint32_t id = 0; id < dag_.nodes.size(); ++id) {
-        if (!below[id] || flat[id] || !is_shared(id) || !flat[meets_[id]]) continue;
-        more = any = true;
+        if (!below[id] || closed[id] || !is_shared(id) || !flat[meets_[id]]) continue;
+        more = any = closed[id] = true;
         mark_between(id, meets_[id], flat);
       }
       // A store beside the way belongs to the visitor that its place has become a part of.
@@ -140,14 +141,13 @@ class Shaper {
   }
   void mark_between(uint32_t from, uint32_t to, std::vector<bool>& flat) const {
     std::vector<uint32_t> open{from};
+    std::vector<bool> seen(dag_.nodes.size());
     while (!open.empty()) {
       const uint32_t id = open.back();
       open.pop_back();
-      if (id == to) continue;
-      flat[id] = true;
-      for (const uint32_t user : users_[id]) {
-        if (!flat[user]) open.push_back(user);
-      }
+      if (id == to || seen[id]) continue;
+      seen[id] = flat[id] = true;
+      open.insert(open.end(), users_[id].begin(), users_[id].end());
     }
   }
 
@@ -200,7 +200,7 @@ class Shaper {
 
   const Dag& dag_;
   std::vector<std::vector<uint32_t>> users_;
-  std::vector<uint32_t> meets_, depth_, rank_;
+  std::vector<uint32_t> meets_, depth_;
   std::vector<std::pair<uint32_t, uint32_t>> attached_;  // sink, the node whose visitor it belongs to
 };
 
