@@ -129,13 +129,14 @@ Result<bool> passes_over(plan::Plan& plan, const package::Package& package, Cont
                          const BuildOptions& options) {
   std::vector<const package::Kernel*> all;
   for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
-  if (package.target.backend == Backend::cuda) context.cuda.compile_ahead(all);
-  if (package.target.backend == Backend::hip) context.hip.compile_ahead(all);
+  std::vector<double> ahead(all.size());
+  if (package.target.backend == Backend::cuda) ahead = context.cuda.compile_ahead(all);
+  if (package.target.backend == Backend::hip) ahead = context.hip.compile_ahead(all);
   for (size_t i = 0; i < package.kernels.size(); ++i) {
     CODETTA_TRY(const GpuBinary binary, binary_of(package.kernels[i], package.target, context));
     if (options.progress)
       options.progress(fmt::format("kernel {} of {}: {}, {:.0f} ms", i + 1, package.kernels.size(),
-                                   package.kernels[i].name, binary.compile_seconds * 1e3));
+                                   package.kernels[i].name, (ahead[i] + binary.compile_seconds) * 1e3));
     const auto judged = context.cuda.judge(package.kernels[i], binary);
     if (judged) continue;
     const std::vector<uint32_t> kernel_of = kernels_of(plan, package);
@@ -510,8 +511,10 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   CODETTA_TRY(job.archives,
               engine_archives(planned.host.target.backend == Backend::cpu ? planned.host.target.isa : CpuIsa::generic,
                               options));
-  tell(fmt::format("{} kernel{}, {} translation units", planned.kernels.size(), planned.kernels.size() == 1 ? "" : "s",
-                   job.units.size()));
+  const std::string kernels = planned.kernels.empty() ? ""  // of a GPU: told one by one
+                                                      : fmt::format("{} kernel{}, ", planned.kernels.size(),
+                                                                    planned.kernels.size() == 1 ? "" : "s");
+  tell(kernels + fmt::format("{} translation units", job.units.size()));
   CODETTA_TRY(
       const toolchain::LibraryOutput output,
       toolchain::build_library(compiler, job, state.compile_options(), state.pool->size(),

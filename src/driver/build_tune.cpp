@@ -306,8 +306,10 @@ class ProductTuning {
     for (const package::Package& package : packages) {
       for (const package::Kernel& kernel : package.kernels) kernels.push_back(&kernel);
     }
-    if (plan_.target.backend == Backend::hip) return context_.hip.compile_ahead(kernels);
-    context_.cuda.compile_ahead(kernels);
+    if (plan_.target.backend == Backend::hip)
+      context_.hip.compile_ahead(kernels);
+    else
+      context_.cuda.compile_ahead(kernels);
   }
 
   // Of the trials, run in turn, in another order each round. A GPU at its limit of power changes its clock by several

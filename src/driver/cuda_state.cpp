@@ -80,31 +80,38 @@ Result<GpuBinary> CudaState::binary(const package::Kernel& kernel, bool capturin
   }
 }
 
-void CudaState::compile_ahead(const std::vector<const package::Kernel*>& kernels) {
-  if (context_.options.no_jit) return;
+std::vector<double> CudaState::compile_ahead(const std::vector<const package::Kernel*>& kernels) {
+  std::vector<double> seconds(kernels.size());
+  if (context_.options.no_jit) return seconds;
   const auto identity = compiler_.identity();
-  if (!identity) return;
+  if (!identity) return seconds;
   std::vector<toolchain::CudaJob> jobs;
   std::vector<toolchain::CacheKey> keys;
-  for (const package::Kernel* kernel : kernels) {
+  std::vector<size_t> missing;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const package::Kernel* const kernel = kernels[k];
     if (package::is_vendor(kernel->config)) continue;
     toolchain::CacheKey key = binary_key(*kernel, identity->digest);
-    const bool seen = std::any_of(keys.begin(), keys.end(), [&](const auto& k) { return k.text() == key.text(); });
+    const bool seen =
+        std::any_of(keys.begin(), keys.end(), [&](const auto& other) { return other.text() == key.text(); });
     if (seen || context_.cache->lookup(key)) continue;
     jobs.push_back({kernel->source, kernel->name, kernel->nvrtc_flags, CudaCompiler::headers(), false});
     keys.push_back(std::move(key));
+    missing.push_back(k);
   }
-  if (jobs.size() < 2 || !context_.cache->enabled()) return;
+  if (jobs.size() < 2 || !context_.cache->enabled()) return seconds;
   const auto nvrtc = compiler_.library();  // not before: loading it takes long, and nothing may be left to do
-  if (!nvrtc) return;
+  if (!nvrtc) return seconds;
   const auto used = compiler_.identity();
-  if (!used || used->digest != identity->digest) return;  // the memo was out of date; load() tries again
+  if (!used || used->digest != identity->digest) return seconds;  // the memo was out of date; load() tries again
   const int parallel = std::max(context_.pool->size(), context_.cpu().cores);
   auto outputs = toolchain::compile_all(**nvrtc, jobs, {.keep_dir = context_.keep_dir()}, parallel);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i]) continue;
+    seconds[missing[i]] = outputs[i]->seconds;
     context_.cache->store(keys[i], {toolchain::encode_remarks(outputs[i]->remarks), std::move(outputs[i]->cubin)});
   }
+  return seconds;
 }
 
 std::vector<toolchain::PtxasRemarks> CudaState::known_remarks(const package::Kernel& kernel) {

@@ -41,8 +41,9 @@ class CudaState {
   Result<GpuBinary> binary(const package::Kernel& kernel, bool capturing = false);
   // Whether the assembler's remarks let it be used. Errors: E0533.
   Result<void> judge(const package::Kernel& kernel, const GpuBinary& binary);
-  // Compiles what binary() would have to compile, several at a time. What fails is left to binary(), which reports it.
-  void compile_ahead(const std::vector<const package::Kernel*>& kernels);
+  // Compiles what binary() would have to compile, several at a time: the seconds that each took, 0 for the others. What
+  // fails is left to binary(), which reports it.
+  std::vector<double> compile_ahead(const std::vector<const package::Kernel*>& kernels);
   // What the assembler said, if the cache holds the kernel; never compiles, never loads the compiler.
   std::vector<toolchain::PtxasRemarks> known_remarks(const package::Kernel& kernel);
   // Binary, judged by its remarks (E0533) and loaded on the context's device. Single flight. Errors: also those of

@@ -124,19 +124,23 @@ Result<GpuBinary> HipState::binary(const package::Kernel& kernel, bool capturing
   return result;
 }
 
-void HipState::compile_ahead(const std::vector<const package::Kernel*>& kernels) {
-  if (context_.options.no_jit || !context_.cache->enabled()) return;
+std::vector<double> HipState::compile_ahead(const std::vector<const package::Kernel*>& kernels) {
+  std::vector<double> seconds(kernels.size());
+  if (context_.options.no_jit || !context_.cache->enabled()) return seconds;
   const auto found = compiler();
-  if (!found) return;
-  std::vector<const package::Kernel*> missing;
+  if (!found) return seconds;
+  std::vector<size_t> missing;
   std::set<std::string> keys;
-  for (const package::Kernel* kernel : kernels) {
-    const toolchain::CacheKey key = binary_key(*kernel, found->identity);
-    if (keys.insert(key.digest_hex()).second && !context_.cache->lookup(key)) missing.push_back(kernel);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const toolchain::CacheKey key = binary_key(*kernels[i], found->identity);
+    if (keys.insert(key.digest_hex()).second && !context_.cache->lookup(key)) missing.push_back(i);
   }
-  if (missing.size() < 2) return;
+  if (missing.size() < 2) return seconds;
   const int parallel = std::max(context_.pool->size(), context_.cpu().cores);
-  toolchain::run_jobs(missing.size(), parallel, [&](size_t i) { static_cast<void>(binary(*missing[i])); });
+  toolchain::run_jobs(missing.size(), parallel, [&](size_t i) {
+    if (const auto made = binary(*kernels[missing[i]])) seconds[missing[i]] = made->compile_seconds;
+  });
+  return seconds;
 }
 
 Result<double> HipState::compile(const package::Kernel& kernel) {

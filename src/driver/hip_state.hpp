@@ -43,8 +43,9 @@ class HipState {
   // Compiles the kernel to a code object, or finds it in the cache. With `capturing`, compiling is E0535. Errors:
   // E0313, E0503 (no_jit), E0504 to E0507, E0536, E0537.
   Result<GpuBinary> binary(const package::Kernel& kernel, bool capturing = false);
-  // Compiles those that the cache lacks, several at once, into the cache. What fails, binary() tells.
-  void compile_ahead(const std::vector<const package::Kernel*>& kernels);
+  // Compiles those that the cache lacks, several at once, into the cache: the seconds that each took, 0 for the others.
+  // What fails, binary() tells.
+  std::vector<double> compile_ahead(const std::vector<const package::Kernel*>& kernels);
   // binary(), and whether its registers let it be used (E0533); how long compiling took.
   Result<double> compile(const package::Kernel& kernel);
   // Binary, judged by its registers (E0533) and loaded on the context's device. Single flight. Errors: also those of

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -132,6 +133,18 @@ class GpuLibraries(unittest.TestCase):
         self.assertIn("def call(a0, a1, a2, a3, n0=None, stream=None):", text)
         again = codetta("emit", WORK / "mlp.py", "--what=python", "--target", TARGET, "--hint", "m=64", "--no-vendor").stdout
         self.assertEqual(again, text)
+
+    def test_progress(self):
+        """How long each kernel took to compile, though several were compiled at once; nothing where the cache has it."""
+        shutil.rmtree(WORK / "cold", ignore_errors=True)
+        command = ["build", WORK / "mlp.py", "-o", WORK / "libcold.so", "--target", TARGET, "--cache-dir", WORK / "cold"]
+        where = ["--cuda-home", NVRTC] if NVRTC.exists() and not HIP else []
+        for cold in (True, False):
+            said = run(CODETTA, *command, *where).stderr
+            times = [int(ms) for ms in re.findall(r"^kernel \d+ of 2: \w+, (\d+) ms$", said, re.M)]
+            self.assertGreaterEqual(len(times), 2, said)  # again, where kernels are chosen for several sizes
+            self.assertEqual([ms > 0 for ms in times[:2]], [cold, cold], said)
+            self.assertNotIn("0 kernels", said)
 
     def test_several_sizes(self):
         """Kernels for several sizes: one function, one table, code of equal kernels once."""
