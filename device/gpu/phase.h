@@ -68,10 +68,12 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const
   const i64 block = blockIdx.x + (i64)gridDim.x * blockIdx.z;  // what one dim of a grid does not hold lies in another
   const i64 result = block * results + threadIdx.x % results;
   if (block * results >= all) return;
+  const i64 item = axis == Axis::Item ? result : axis == Axis::All ? 0 : quotient(result, extent);
+  const i64 at = result - item * extent;
   State<W> s;
   if (result < all) {
     const i64 stride = (axis == Axis::Row ? p.pieces_n : count) * extent;
-    const T* from = (const T*)buffers.partials + (result / extent * stride + result % extent) * width;
+    const T* from = (const T*)buffers.partials + (item * stride + at) * width;
     constexpr int at_once = sharing == 1 ? 8 : 1;
 #pragma unroll(at_once)
     for (i64 i = threadIdx.x / results; i < count; i += sharing) {
@@ -102,10 +104,16 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const
   const T value = finished<T, mean>(s, reduced * parts);
   ((T*)buffers.results)[result] = value;
   if (out == nullptr) return;
-  const i64 item = axis == Axis::Item ? result : result / extent, at = axis == Axis::Item ? 0 : result % extent;
   const i64 stride = axis == Axis::Row ? out->stride[1] : axis == Axis::Column ? out->stride[2] : 0;
   if (item == 0 || out->stride[0] != 0) ((T*)out->data)[item * out->stride[0] + at * stride] = value;
 }
+
+#ifndef CODETTA_REREADS  // device/hip/builtins.h says what for
+template <class T>
+CODETTA_FN const T& reread(const T& x) {
+  return x;
+}
+#endif
 
 CODETTA_FN i64 at_least_1(i64 n) { return n < 1 ? 1 : n; }
 
@@ -120,16 +128,16 @@ CODETTA_FN void run_phase(const P& params, F body) {
     for (i64 m = blockIdx.y; m < pieces_m; m += gridDim.y) {
       for (i64 n = blockIdx.x; n < pieces_n; n += gridDim.x) {
         Tile t;
-        t.batch = batch, t.row = m * Config::piece_rows, t.col = n * Config::piece_cols;
+        t.piece_m = reread(m), t.piece_n = reread(n);
+        t.batch = reread(batch), t.row = t.piece_m * Config::piece_rows, t.col = t.piece_n * Config::piece_cols;
         t.acc = (const typename Config::Accumulator*)p.accumulators +
-                ((batch * Config::ways * p.rows + t.row) * p.cols + t.col);
+                ((t.batch * Config::ways * p.rows + t.row) * p.cols + t.col);
         t.acc_ld = p.cols, t.acc_part_stride = p.rows * p.cols;
         t.rows = (i32)(p.rows - t.row < Config::piece_rows ? p.rows - t.row : Config::piece_rows);
         t.cols = (i32)(p.cols - t.col < Config::piece_cols ? p.cols - t.col : Config::piece_cols);
         if (p.batches == 0) t.rows = t.cols = 0;
-        t.piece_m = m, t.piece_n = n;
         t.thread = threadIdx.x, t.threads = threads, t.barrier = 0, t.scratch = scratch;
-        body(params, t);
+        body(reread(params), t);
         __syncthreads();
       }
     }

@@ -42,13 +42,59 @@ struct Tile {
   void* scratch;  // shared memory of the group for reductions: Epilogue::scratch_bytes(threads) bytes, 16-byte aligned
 };
 
+// Rows of warps (waves): the split of a tile into the squarest rectangles of 16 x 16 blocks. 0: there is none.
+constexpr int warps_along_m(int tile_m, int tile_n, int warps) {
+  int best = 0, least = 1 << 30;
+  for (int m = 1; m <= warps; ++m) {
+    if (warps % m != 0 || tile_m % (16 * m) != 0 || tile_n % (16 * (warps / m)) != 0) continue;
+    const int sides = tile_m / m + tile_n / (warps / m);
+    if (sides < least) best = m, least = sides;
+  }
+  return best;
+}
+
+// What block `block` of a grid of a block a tile and slice makes. Tiles come in groups of `group` rows of tiles, so
+// that blocks that run together share rows and columns; then slices of K, then batch items.
+struct BlockPlace {
+  u32 batch, slice, index;  // index: of the tile in its batch item
+  u32 tile_m, tile_n;
+};
+template <bool splits>
+__device__ __forceinline__ BlockPlace place_of_block(const Problem& p, u32 block) {
+  const u32 tiles_n = (u32)p.tiles_n, tiles = (u32)p.tiles_m * tiles_n, group = (u32)p.group;
+  const u32 outer = block / tiles, index = block - outer * tiles;
+  const u32 batch = splits ? outer / (u32)p.k_split : outer, slice = splits ? outer - batch * (u32)p.k_split : 0;
+  const u32 per_group = group * tiles_n, g = index / per_group, inner = index - g * per_group;
+  const u32 left = (u32)p.tiles_m - g * group, high = left < group ? left : group;
+  const u32 tile_n = inner / high;
+  return {batch, slice, index, g * group + (inner - tile_n * high), tile_n};
+}
+
+// n / d of numbers that are not negative.
+__device__ __forceinline__ i64 quotient(i64 n, i64 d) {
+#ifdef __HIP_PLATFORM_AMD__
+  // GPUs divide nothing by an instruction, and 64 bits take Clang 150 of them. Numbers beyond 32 bits are rare.
+  if (((u64)(n | d) >> 32) == 0) return (u32)n / (u32)d;
+  u64 whole = 0, rest = 0;
+#pragma unroll 1
+  for (int bit = 63; bit >= 0; --bit) {
+    rest = rest << 1 | ((u64)n >> bit & 1), whole <<= 1;
+    if (rest >= (u64)d) rest -= (u64)d, whole |= 1;
+  }
+  return (i64)whole;
+#else
+  return n / d;
+#endif
+}
+
 // The column of B (and of the unsplit accumulator) of part `part` at root column `col`; of several products, in its
 // own.
 template <int ways, int products = 1>
 __device__ __forceinline__ i64 column_of_b(const Problem& p, i64 col, int part) {
   constexpr int own = ways / products;
   if constexpr (own == 1) return col;
-  return (col / p.chunk) * (p.chunk * own) + part % own * p.chunk + col % p.chunk;
+  const i64 chunk = quotient(col, p.chunk);
+  return (chunk * own + part % own) * p.chunk + (col - chunk * p.chunk);
 }
 
 // Several products of one A: their parts follow each other. An emitted Epilogue has `products` then, more_b(product),

@@ -47,6 +47,21 @@ CODETTA_FN Index grid_size() {
 // A value that is the same in all threads of a wave.
 CODETTA_FN u32 uniform(u32 x) { return __builtin_amdgcn_readfirstlane(x); }
 
+// The kernel's parameter, read anew, and a number (of all threads of a wave) of which nothing is known: in a loop
+// around a whole epilogue that rarely turns twice, what the compiler carries from turn to turn takes more registers
+// than there are.
+#define CODETTA_REREADS 1
+template <class P>
+CODETTA_FN const P& reread(const P&) {
+  const auto* parameter = (const __attribute__((address_space(4))) P*)__builtin_amdgcn_kernarg_segment_ptr();
+  asm volatile("" : "+s"(parameter));
+  return *(const P*)parameter;
+}
+CODETTA_FN i64 reread(i64 x) {
+  asm volatile("" : "+s"(x));
+  return x;
+}
+
 // --- memory
 // -----------------------------------------------------------------------------------------------------------
 
@@ -80,6 +95,12 @@ CODETTA_FN uint4 load_global(const uint4* p) {
 template <class T>
 CODETTA_FN T __ldg(const T* p) {
   return load_global(p);
+}
+// 16 bytes of such memory at any address: the runtime (HSA) lets loads be unaligned.
+CODETTA_FN uint4 load_unaligned(const char* p) {
+  typedef u32 Words __attribute__((ext_vector_type(4), aligned(1)));
+  const Words v = *(const Global<Words>*)p;
+  return {v.x, v.y, v.z, v.w};
 }
 CODETTA_FN void store_two(void* p, u32 a, u32 b) {
   typedef u32 Words __attribute__((ext_vector_type(2)));

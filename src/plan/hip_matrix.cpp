@@ -17,7 +17,7 @@ constexpr int64_t hip_slice = 256;        // least steps of K
 
 int64_t times_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Bytes, at most 16, that every row of the factors begins at a multiple of; below 4 elements are taken one by one.
+// Bytes, at most 16, that every row of the factors begins at a multiple of; 1 where it is less than 4.
 int32_t rows_alignment(const GpuProblem& p, bool a_k_major, bool b_k_major) {
   const GemmShape& s = p.shape;
   const int64_t element = types::byte_size(s.a);
@@ -183,9 +183,9 @@ Mainloop hip_matrix_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
                          family.step_bytes(arch, types::byte_size(c.a_dtype));
   const double read = sides * k * element * repeats / 128;
   const double multiplied = c.tile_m * static_cast<double>(c.tile_n) * k / rate;
-  // Units of 16 bytes cost a few instructions of every wave; elements one by one many.
+  // Units of 16 bytes cost a few instructions of every wave, and some more where they are not aligned.
   const double units = static_cast<double>(c.tile_m + c.tile_n) * k * element / 16 / arch.wave;
-  const double way = c.alignment >= 16 ? 8 : c.alignment >= 4 ? 14 : 16.0 * 4 / element;
+  const double way = c.alignment >= 16 ? 8 : 14;
   constexpr double efficiency = 0.75;
   Mainloop loop;
   loop.bytes = k * (c.tile_m + c.tile_n) * element;

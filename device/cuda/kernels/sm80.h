@@ -14,17 +14,6 @@
 
 namespace codetta::gpu::sm80 {
 
-// Rows of warps: the split of the tile into the squarest rectangles of 16 x 16 blocks. 0: there is none.
-constexpr int warps_along_m(int tile_m, int tile_n, int warps) {
-  int best = 0, least = 1 << 30;
-  for (int m = 1; m <= warps; ++m) {
-    if (warps % m != 0 || tile_m % (16 * m) != 0 || tile_n % (16 * (warps / m)) != 0) continue;
-    const int sides = tile_m / m + tile_n / (warps / m);
-    if (sides < least) best = m, least = sides;
-  }
-  return best;
-}
-
 // What follows from a configuration; src/plan computes the same numbers.
 template <class Config, class Epilogue>
 struct Shape {
@@ -156,14 +145,9 @@ CODETTA_FN void gemm_sm80(const P& params) {
   const int thread = threadIdx.x, lane = thread % 32;
   const int warp = (int)ptx::uniform(thread / 32);
   const int row_w = warp % S::warps_m * S::warp_m, col_w = warp / S::warps_m * S::warp_n;  // in the tile
-  const u32 tiles_n = (u32)p.tiles_n, tiles = (u32)p.tiles_m * tiles_n;
-  const u32 outer = blockIdx.x / tiles, index = blockIdx.x - outer * tiles;
-  const u32 batch = outer / (u32)p.k_split, slice = outer - batch * (u32)p.k_split;
-  // Groups of `group` rows of tiles, so that blocks that run together share rows and columns.
-  const u32 per_group = (u32)p.group * tiles_n, g = index / per_group, inner = index - g * per_group;
-  const u32 left = (u32)p.tiles_m - g * (u32)p.group, high = left < (u32)p.group ? left : (u32)p.group;
-  const u32 tile_m = g * (u32)p.group + inner % high, tile_n = inner / high;
-  const i64 row0 = (i64)tile_m * Config::tile_m, col0 = (i64)tile_n * S::width;
+  const BlockPlace place = place_of_block<(Config::k_split > 1)>(p, blockIdx.x);
+  const u32 batch = place.batch, slice = place.slice;
+  const i64 row0 = (i64)place.tile_m * Config::tile_m, col0 = (i64)place.tile_n * S::width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == (u32)p.k_split ? p.k : k_begin + p.k_slice;
   const int count = (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k);
 
@@ -292,7 +276,7 @@ CODETTA_FN void gemm_sm80(const P& params) {
   if constexpr (Config::k_split > 1) {
     u32* const flag = (u32*)(shared + S::shared_bytes - 16);
     constexpr int held = S::blocks_m * S::blocks_n * 8;
-    const i64 tile = (i64)batch * tiles + index;
+    const i64 tile = (i64)batch * (p.tiles_m * p.tiles_n) + place.index;
     if (p.k_split > 1 && !sum_slices<held, Config::threads>(p, tile, slice, thread, flag, acc)) return;
   }
   T* const piece = (T*)shared;

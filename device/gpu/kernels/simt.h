@@ -36,13 +36,9 @@ CODETTA_FN void gemm_simt(const P& params) {
   const int thread = threadIdx.x;
   const bool multiplies = multiplying == threads || thread < multiplying;
   const int ty = multiplies ? thread / side : 0, tx = thread % side;
-  const i64 tiles = p.tiles_m * p.tiles_n;
-  const i64 index = blockIdx.x % tiles, slice = blockIdx.x / tiles % p.k_split, batch = blockIdx.x / tiles / p.k_split;
-  // Raster: groups of `group` tiles along M, so that blocks that run together share columns of B.
-  const i64 group = (i64)p.group * p.tiles_n, g = index / group, base = g * (i64)p.group;
-  const i64 high = p.tiles_m - base < (i64)p.group ? p.tiles_m - base : (i64)p.group;
-  const i64 tile_m = base + index % group % high, tile_n = index % group / high;
-  const i64 row0 = tile_m * tm, col0 = tile_n * width;
+  const BlockPlace place = place_of_block<(Config::k_split > 1)>(p, blockIdx.x);
+  const i64 batch = place.batch, slice = place.slice;
+  const i64 row0 = (i64)place.tile_m * tm, col0 = (i64)place.tile_n * width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == p.k_split ? p.k : k_begin + p.k_slice;
 
   using MakerA = typename MakerOfA<Epilogue>::type;
@@ -54,31 +50,31 @@ CODETTA_FN void gemm_simt(const P& params) {
                                 Nothing>::type;
   MadeA made_a(params, batch, row0, p.m);
   MadeB made_b(params, batch, col0, p.cols);
-  // Neighbouring threads take neighbouring elements in memory, whichever way the operand lies.
+  // Neighbouring threads take neighbouring elements in memory, whichever way the operand lies. In the place of rows of
+  // M and N that do not exist, and of what a thread has beyond the tile, it takes others that do.
   constexpr int na = (tm * tk + threads - 1) / threads, nb = (tn * tk + threads - 1) / threads;
   constexpr bool ragged_a = tm * tk % threads != 0, ragged_b = tn * tk % threads != 0;
   const bool a_along_k = p.a_k == 1, b_along_k = p.b_k == 1;
+  const i64 rows_here = p.m - row0;
+  const A* const a0 = (const A*)p.a + (batch * p.a_batch + row0 * p.a_row + k_begin * p.a_k);
   const A* a[na];
   const B* b[nb];
   int a_row[na], a_at[na], b_col[nb], b_at[nb];
-  bool a_in[na], b_in[nb];
   constexpr int products = ProductsOf<Epilogue>::count;
   i64 b_k[nb];  // of several products
 #pragma unroll
   for (int i = 0; i < na && !makes_a; ++i) {
-    const int e = thread + i * threads;
+    const int own = thread + i * threads, e = !ragged_a || own < tm * tk ? own : 0;
     a_row[i] = a_along_k ? e / tk : e % tm;
     a_at[i] = a_along_k ? e % tk : e / tm;
-    a_in[i] = row0 + a_row[i] < p.m && (!ragged_a || e < tm * tk);
-    a[i] = (const A*)p.a + (batch * p.a_batch + (row0 + a_row[i]) * p.a_row + (k_begin + a_at[i]) * p.a_k);
+    a[i] = a0 + ((a_row[i] < rows_here ? a_row[i] : 0) * p.a_row + a_at[i] * p.a_k);
   }
 #pragma unroll
   for (int i = 0; i < nb && !makes_b; ++i) {
-    const int e = thread + i * threads;
+    const int own = thread + i * threads, e = !ragged_b || own < tn * tk ? own : 0;
     b_col[i] = b_along_k ? e / tk : e % tn;
     b_at[i] = b_along_k ? e % tk : e / tn;
-    const i64 root = col0 + b_col[i] % width;
-    b_in[i] = root < p.cols && (!ragged_b || e < tn * tk);
+    const i64 root = col0 + b_col[i] % width < p.cols ? col0 + b_col[i] % width : col0;
     const i64 column = column_of_b<Config::ways, products>(p, root, b_col[i] / width);
     const FactorB from = factor_b<Epilogue, Config::ways, B>(params, batch, b_col[i] / width);
     b[i] = (const B*)from.data + ((k_begin + b_at[i]) * from.k + column * from.col);
@@ -88,19 +84,20 @@ CODETTA_FN void gemm_simt(const P& params) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) acc[i] = (T)0;
   T held_a[na], held_b[nb];
-  const auto fetch = [&](i64 k) {
+  // The last step of K comes first: it alone may be short.
+  const i64 k_last = k_begin + (k_end - k_begin - 1) / tk * tk;
+  const auto fetch = [&](i64 k, bool whole) {
     if constexpr (makes_a) made_a.fetch(k, k_end, thread);
     if constexpr (makes_b) made_b.fetch(k, k_end, thread);
 #pragma unroll
     for (int i = 0; i < na && !makes_a; ++i)
-      held_a[i] = a_in[i] && k + a_at[i] < k_end ? (T)widen(a[i][(k - k_begin) * p.a_k]) : (T)0;
+      held_a[i] = whole || k + a_at[i] < k_end ? (T)widen(a[i][(k - k_begin) * p.a_k]) : (T)0;
 #pragma unroll
     for (int i = 0; i < nb && !makes_b; ++i)
-      held_b[i] =
-          b_in[i] && k + b_at[i] < k_end ? (T)widen(b[i][(k - k_begin) * (products > 1 ? b_k[i] : p.b_k)]) : (T)0;
+      held_b[i] = whole || k + b_at[i] < k_end ? (T)widen(b[i][(k - k_begin) * (products > 1 ? b_k[i] : p.b_k)]) : (T)0;
   };
-  if (k_begin < k_end) fetch(k_begin);
-  for (i64 k = k_begin; k < k_end; k += tk) {
+  if (k_begin < k_end) fetch(k_last, false);
+  for (i64 k = k_begin; k < k_end; k += tk) {  // what is brought next
     if constexpr (makes_a) made_a.store(as, thread);
     if constexpr (makes_b) made_b.store(bs, thread);
 #pragma unroll
@@ -112,7 +109,7 @@ CODETTA_FN void gemm_simt(const P& params) {
       if (!ragged_b || thread + i * threads < tn * tk) bs[b_at[i]][b_col[i]] = held_b[i];
     }
     __syncthreads();
-    if (k + tk < k_end) fetch(k + tk);
+    if (k < k_last) fetch(k, true);
 #pragma unroll 4
     for (int kk = 0; kk < tk; ++kk) {
 #pragma unroll
@@ -130,7 +127,9 @@ CODETTA_FN void gemm_simt(const P& params) {
     __syncthreads();
   }
   if constexpr (Config::k_split > 1) {
-    if (p.k_split > 1 && !sum_slices<16, threads>(p, batch * tiles + index, slice, thread, &flag, acc)) return;
+    if (p.k_split > 1 &&
+        !sum_slices<16, threads>(p, batch * (p.tiles_m * p.tiles_n) + place.index, slice, thread, &flag, acc))
+      return;
   }
   T* const piece = (T*)shared;
 #pragma unroll 1
@@ -148,7 +147,7 @@ CODETTA_FN void gemm_simt(const P& params) {
     t.batch = batch, t.row = row0 + first, t.col = col0;
     t.rows = (i32)(p.rows - t.row < rows ? p.rows - t.row : rows);
     t.cols = (i32)(p.cols - col0 < width ? p.cols - col0 : width);
-    t.piece_m = t.row / rows, t.piece_n = tile_n;
+    t.piece_m = t.row / rows, t.piece_n = place.tile_n;
     t.thread = thread, t.threads = threads, t.barrier = 0, t.scratch = scratch;
     Epilogue::template phase_0<P>(params, t);
     __syncthreads();

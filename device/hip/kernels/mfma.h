@@ -35,19 +35,12 @@ struct MfmaMatrix {
           mfma_f64_16x16x4_f64(d, bits_to_double((u64)x[1] << 32 | x[0]), bits_to_double((u64)y[1] << 32 | y[0]));
         else if constexpr (size == 1)
           mfma_i32_16x16x32_i8(d, x, y);
-        else if constexpr (is_bf16(E{}))
+        else if constexpr (matrix::is_bf16<E>)
           mfma_f32_16x16x16_bf16(d, x, y);
         else
           mfma_f32_16x16x16_f16(d, x, y);
       }
     }
-  }
-
- private:
-  static constexpr CODETTA_MEMBER bool is_bf16(bf16) { return true; }
-  template <class Other>
-  static constexpr CODETTA_MEMBER bool is_bf16(Other) {
-    return false;
   }
 };
 

@@ -11,22 +11,16 @@
 
 namespace codetta::gpu::matrix {
 
-// Rows of waves: the split of the tile into the squarest rectangles of 16 x 16 blocks. 0: there is none.
-constexpr int waves_along_m(int tile_m, int tile_n, int waves) {
-  int best = 0, least = 1 << 30;
-  for (int m = 1; m <= waves; ++m) {
-    if (waves % m != 0 || tile_m % (16 * m) != 0 || tile_n % (16 * (waves / m)) != 0) continue;
-    const int sides = tile_m / m + tile_n / (waves / m);
-    if (sides < least) best = m, least = sides;
-  }
-  return best;
-}
+template <class E>
+constexpr bool is_bf16 = false;
+template <>
+inline constexpr bool is_bf16<bf16> = true;
 
 // What follows from a configuration; src/plan computes the same numbers.
 template <class Config, class Epilogue, class Matrix>
 struct Shape {
   using T = typename Config::Accumulator;
-  static constexpr int waves_m = waves_along_m(Config::tile_m, Config::tile_n, Config::consumers);
+  static constexpr int waves_m = warps_along_m(Config::tile_m, Config::tile_n, Config::consumers);
   static_assert(waves_m > 0, "the waves do not split the tile");
   static constexpr int wave_m = Config::tile_m / waves_m, wave_n = Config::tile_n / (Config::consumers / waves_m);
   static constexpr int blocks_m = wave_m / 16, blocks_n = wave_n / 16;
@@ -92,50 +86,43 @@ CODETTA_FN void gemm(const P& params) {
   const int thread = threadIdx.x, lane = thread % Matrix::lanes;
   const int wave = (int)uniform((u32)thread / Matrix::lanes);
   const int row_w = wave % S::waves_m * S::wave_m, col_w = wave / S::waves_m * S::wave_n;  // in the tile
-  const u32 tiles_n = (u32)p.tiles_n, tiles = (u32)p.tiles_m * tiles_n, block = blockIdx.x;
-  const u32 outer = block / tiles, index = block - outer * tiles;
-  const u32 batch = outer / (u32)p.k_split, slice = outer - batch * (u32)p.k_split;
-  // Groups of `group` rows of tiles, so that blocks that run together share rows and columns.
-  const u32 per_group = (u32)p.group * tiles_n, g = index / per_group, inner = index - g * per_group;
-  const u32 rest = (u32)p.tiles_m - g * (u32)p.group, high = rest < (u32)p.group ? rest : (u32)p.group;
-  const u32 tile_m = g * (u32)p.group + inner % high, tile_n = inner / high;
-  const i64 row0 = (i64)tile_m * Config::tile_m, col0 = (i64)tile_n * S::width;
+  const BlockPlace place = place_of_block<(Config::k_split > 1)>(p, blockIdx.x);
+  const u32 batch = place.batch, slice = place.slice;
+  const i64 row0 = (i64)place.tile_m * Config::tile_m, col0 = (i64)place.tile_n * S::width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == (u32)p.k_split ? p.k : k_begin + p.k_slice;
-  const int count = (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k);
-  // Of K in the last block; where K is 0 nothing of it is brought.
-  const int last = count == 0 ? 0 : (int)(k_end - k_begin - (i64)(count - 1) * Config::tile_k);
+  // The last block of K comes first: it alone may be short (and where K is 0 it is empty), so that only one place asks
+  // what exists along K.
+  const int count = k_end > k_begin ? (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k) : 1;
+  const i64 k_last = k_begin + (i64)(count - 1) * Config::tile_k;
 
   constexpr int size = S::A::size;
   Loader<typename S::A, Config::alignment, Config::threads, 1> a;
   Loader<typename S::B, Config::alignment, Config::threads, Config::ways> b;
-  a.begin(p, (const char*)p.a + (batch * p.a_batch + k_begin * p.a_k) * size, row0, p.rows - row0, p.a_row * size,
+  a.begin(p, (const char*)p.a + (batch * p.a_batch + k_last * p.a_k) * size, row0, p.rows - row0, p.a_row * size,
           p.a_k * size, thread);
-  b.begin(p, (const char*)p.b + (batch * p.b_batch + k_begin * p.b_k) * size, col0, p.cols - col0, p.b_col * size,
+  b.begin(p, (const char*)p.b + (batch * p.b_batch + k_last * p.b_k) * size, col0, p.cols - col0, p.b_col * size,
           p.b_k * size, thread);
-  // Inlined whatever their size: a call would take both loaders' registers into scratch.
-  const auto fetch = [&](int step) __attribute__((always_inline)) {
-    const int k = step + 1 < count ? Config::tile_k : last;
-    a.fetch(k);
-    b.fetch(k);
-  };
-  const auto settle = [&](char* stage) __attribute__((always_inline)) {
-    a.settle(stage);
-    b.settle(stage + S::A::bytes);
-  };
   T acc[held];
 #pragma unroll
   for (int i = 0; i < held; ++i) acc[i] = (T)0;
   // Where this lane's part of a fragment begins.
   constexpr int sharing = Matrix::step_bytes / Matrix::lane_bytes;  // groups of 16 lanes that have different k
   const int within = Matrix::factor_row(lane) * S::A::stride + lane / 16 % sharing * Matrix::lane_bytes;
-  fetch(0);
+  a.fetch_last((int)(k_end - k_last), k_last - k_begin);
+  b.fetch_last((int)(k_end - k_last), k_last - k_begin);
+  int i = 0;
 #pragma unroll 1
-  for (int i = 0; i < count; ++i) {
+  do {
     // Nobody reads this stage any more: all have met since it was multiplied. One place that settles, for its length.
-    settle(shared + i % 2 * S::stage_bytes);
+    char* const settled = shared + i % 2 * S::stage_bytes;
+    a.settle(settled);
+    b.settle(settled + S::A::bytes);
     __syncthreads();
-    if (i + 1 < count) fetch(i + 1);
-    const char* const stage = shared + i % 2 * S::stage_bytes + within;
+    if (i + 1 < count) {
+      a.fetch();
+      b.fetch();
+    }
+    const char* const stage = settled + within;
 #pragma unroll
     for (int step = 0; step < S::steps; ++step) {
       Fragment<Matrix::lane_bytes> fa[S::blocks_m], fb[S::blocks_n];
@@ -155,11 +142,11 @@ CODETTA_FN void gemm(const P& params) {
         }
       }
     }
-  }
+  } while (++i < count);
   __syncthreads();  // the stages become pieces
   if constexpr (Config::k_split > 1) {
     u32* const flag = (u32*)(shared + S::shared_bytes - 16);
-    const i64 tile = (i64)batch * tiles + index;
+    const i64 tile = (i64)batch * (p.tiles_m * p.tiles_n) + place.index;
     if (p.k_split > 1 && !sum_slices<held, Config::threads>(p, tile, slice, thread, flag, acc)) return;
   }
   T* const piece = (T*)shared;

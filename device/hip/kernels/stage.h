@@ -9,28 +9,11 @@
 
 namespace codetta::gpu {
 
-// 16 bytes at p, a multiple of `alignment` and of an element's size.
-template <int size, int alignment>
+// 16 bytes at p, a multiple of `alignment`.
+template <int alignment>
 CODETTA_FN void load_unit(const char* p, u32 (&w)[4]) {
-  if constexpr (alignment >= 16) {
-    const uint4 v = __ldg((const uint4*)p);
-    w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
-  } else if constexpr (alignment >= 8) {
-    const uint2 lo = __ldg((const uint2*)p), hi = __ldg((const uint2*)p + 1);
-    w[0] = lo.x, w[1] = lo.y, w[2] = hi.x, w[3] = hi.y;
-  } else {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if constexpr (alignment >= 4 || size >= 4) {
-        w[i] = __ldg((const u32*)p + i);
-      } else if constexpr (size == 2) {
-        w[i] = (u32)__ldg((const u16*)p + 2 * i) | (u32)__ldg((const u16*)p + 2 * i + 1) << 16;
-      } else {
-        const u8* const q = (const u8*)p + 4 * i;
-        w[i] = (u32)__ldg(q) | (u32)__ldg(q + 1) << 8 | (u32)__ldg(q + 2) << 16 | (u32)__ldg(q + 3) << 24;
-      }
-    }
-  }
+  const uint4 v = alignment >= 16 ? __ldg((const uint4*)p) : load_unaligned(p);
+  w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
 }
 CODETTA_FN void clear_unit(u32 (&w)[4]) {
 #pragma unroll
@@ -99,10 +82,11 @@ CODETTA_FN void turn(const u32 (&rows)[8][4], u32 (&columns)[16][2]) {
   }
 }
 
-// Brings tiles, one after the other along K, each with all threads of the block: fetch() into registers, settle() from
-// there into LDS. Operands with K along the memory are taken in units of 16 bytes, others in patches of 16 bytes along
-// M (or N) and 8 bytes along K, which are turned on the way. Beyond K everything becomes 0; what lies beyond M (or N)
-// becomes anything, since no element that exists depends on it.
+// Brings tiles, the last one along K and then the others from the first on, each with all threads of the block:
+// fetch_last() and fetch() into registers, settle() from there into LDS. Operands with K along the memory are taken in
+// units of 16 bytes, others in patches of 16 bytes along M (or N) and 8 bytes along K, which are turned on the way.
+// Beyond K everything becomes 0; what lies beyond M (or N) becomes anything, since no element that exists depends on
+// it.
 template <class Stage, int alignment, int threads, int ways>
 struct Loader {
   static constexpr int size = Stage::size;
@@ -127,8 +111,8 @@ struct Loader {
   }
   CODETTA_MEMBER bool skipped(int i) const { return units % threads != 0 && thread + i * threads >= units; }
 
-  // `operand`: its first element of this batch item and slice of K. `column_bytes`: from row to row of M (or N).
-  // `extent`: rows that exist from the tile's first on, at least one; of a split tile: of each part.
+  // `operand`: the first element, in this batch item, of the last tile along K. `column_bytes`: from row to row of M
+  // (or N). `extent`: rows that exist from the tile's first on, at least one; of a split tile: of each part.
   CODETTA_MEMBER void begin(const Problem& p, const char* operand, i64 first, i64 extent, i64 column_bytes, i64 k_bytes,
                             int own) {
     thread = own, place = own % along;
@@ -145,13 +129,13 @@ struct Loader {
       if constexpr (!Stage::k_major) left[i] = rest <= 0 || skipped(i) ? 0 : rest < columns ? (int)rest * size : 16;
     }
   }
-  // The next tile, of which `k` rows (or columns) of K exist.
-  CODETTA_MEMBER void fetch(int k) {
+  // The last tile, of which `k` rows (or columns) of K exist; `before`: so many lie before it.
+  CODETTA_MEMBER void fetch_last(int k, i64 before) {
     if constexpr (Stage::k_major) {
       const int rest = k * size - place * 16;  // bytes that exist along K
       if (rest >= 16) {
 #pragma unroll
-        for (int i = 0; i < passes; ++i) load_unit<size, alignment>(from[i], held[i][0]);
+        for (int i = 0; i < passes; ++i) load_unit<alignment>(from[i], held[i][0]);
       } else {
 #pragma unroll
         for (int i = 0; i < passes; ++i) clear_unit(held[i][0]);
@@ -161,26 +145,36 @@ struct Loader {
           for (int i = 0; i < passes; ++i) put_first<size>(from[i] + at, true, held[i][0]);
         }
       }
-#pragma unroll
-      for (int i = 0; i < passes; ++i) from[i] += Stage::row_bytes;
     } else {
-      const int rest = k - place * depth;  // rows of a patch that exist
 #pragma unroll
-      for (int i = 0; i < passes; ++i) {
-        if (left[i] == 16 && rest >= depth) {
+      for (int i = 0; i < passes; ++i) fetch_patch(i, k - place * depth);
+    }
 #pragma unroll
-          for (int j = 0; j < depth; ++j) load_unit<size, alignment>(from[i] + j * ld, held[i][j]);
-        } else {
+    for (int i = 0; i < passes; ++i) from[i] -= before * (Stage::k_major ? size : ld);
+  }
+  // The first tile, and then the next one each time.
+  CODETTA_MEMBER void fetch() {
 #pragma unroll
-          for (int j = 0; j < depth; ++j) clear_unit(held[i][j]);
+    for (int i = 0; i < passes; ++i) {
+      if constexpr (Stage::k_major)
+        load_unit<alignment>(from[i], held[i][0]);
+      else
+        fetch_patch(i, depth);
+      from[i] += (i64)(Stage::row_bytes / size) * (Stage::k_major ? size : ld);
+    }
+  }
+  // Not K-major: a unit, of which `rest` rows of memory exist.
+  CODETTA_MEMBER void fetch_patch(int i, int rest) {
+    if (left[i] == 16 && rest >= depth) {
+#pragma unroll
+      for (int j = 0; j < depth; ++j) load_unit<alignment>(from[i] + j * ld, held[i][j]);
+    } else {
+#pragma unroll
+      for (int j = 0; j < depth; ++j) clear_unit(held[i][j]);
 #pragma unroll 1
-          for (int at = rest > 0 ? left[i] - size : -1; at >= 0; at -= size) {
+      for (int at = rest > 0 ? left[i] - size : -1; at >= 0; at -= size) {
 #pragma unroll
-            for (int j = 0; j < depth; ++j)
-              put_first<size>(from[i] + (j < rest ? j : 0) * ld + at, j < rest, held[i][j]);
-          }
-        }
-        from[i] += (i64)(Stage::row_bytes / size) * ld;
+        for (int j = 0; j < depth; ++j) put_first<size>(from[i] + (j < rest ? j : 0) * ld + at, j < rest, held[i][j]);
       }
     }
   }

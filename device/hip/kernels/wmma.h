@@ -34,18 +34,11 @@ struct WmmaMatrix {
           wmma_i32_16x16x16_iu8<a_signed, b_signed>(d, x, y);
         }
       }
-    } else if constexpr (is_bf16(A{})) {
+    } else if constexpr (matrix::is_bf16<A>) {
       wmma_f32_16x16x16_bf16(d, a, b);
     } else {
       wmma_f32_16x16x16_f16(d, a, b);
     }
-  }
-
- private:
-  static constexpr CODETTA_MEMBER bool is_bf16(bf16) { return true; }
-  template <class Other>
-  static constexpr CODETTA_MEMBER bool is_bf16(Other) {
-    return false;
   }
 };
 

@@ -26,6 +26,13 @@ template <class T>
 CODETTA_FN T load_global(const T* p) {
   return emulator::load<T>(p, CODETTA_SITE);
 }
+CODETTA_FN uint4 load_unaligned(const char* p) {
+  u8 bytes[16];
+  for (int i = 0; i < 16; ++i) bytes[i] = emulator::load<u8>(p + i, CODETTA_SITE);
+  uint4 value;
+  __builtin_memcpy(&value, bytes, sizeof value);
+  return value;
+}
 CODETTA_FN void prefetch_line(const void*) {}
 
 CODETTA_FN void group_barrier(i32 id, i32 threads) { emulator::machine->barrier((u32)id, (u32)threads, CODETTA_SITE); }
