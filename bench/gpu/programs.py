@@ -5,7 +5,9 @@ Usage: programs.py --build CODETTA FOLDER [--tune SECONDS]     libraries, one fo
 
 All sides compute attention by plain softmax. CUDA graphs replayed in turn, medians of 11 rounds or more; a ratio is the best peer's time over
 ours. Every row of every item is checked against the same block in float64, before the measurement and again after it. --profile: of each
-of our kernels the time from the end of the one before to its own, and how long it was there, its wait for that end included."""
+of our kernels the time from the end of the one before to its own, and how long it was there, its wait for that end included.
+
+A sequence of one token is a constant of our program, as it is of the peers' (dynamic=False)."""
 import argparse
 import ctypes
 import pathlib
@@ -37,6 +39,10 @@ PROGRAM = f"""def llama(
 """
 
 
+def program(sequence):
+    return PROGRAM if sequence > 1 else PROGRAM.replace('"s"', "1").replace("(b, s, ", "(b, 1, ")
+
+
 class Tensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32), ("shape", ctypes.c_int64 * 8),
                 ("strides", ctypes.c_int64 * 8)]
@@ -48,12 +54,12 @@ def library(folder, batch, sequence):
 
 def build(codetta, folder, only, tune):
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "llama.py").write_text(PROGRAM)
     for batch, sequence in SIZES:
         if only and f"{batch}x{sequence}" not in only:
             continue
-        subprocess.run([codetta, "build", folder / "llama.py", "-o", library(folder, batch, sequence), "--target", "cuda:sm_90a",
-                        "--hint", f"b={batch}", "--hint", f"s={sequence}",
+        (folder / "llama.py").write_text(program(sequence))
+        hints = ["--hint", f"b={batch}", *(["--hint", f"s={sequence}"] if sequence > 1 else [])]
+        subprocess.run([codetta, "build", folder / "llama.py", "-o", library(folder, batch, sequence), "--target", "cuda:sm_90a", *hints,
                         *(["--tune", "--budget", str(tune)] if tune else [])], check=True)
 
 
@@ -108,7 +114,7 @@ def ours(torch, folder, tensors, output):
         pad = (0,) * (8 - t.dim())
         item.data, item.dtype, item.rank = t.data_ptr(), {torch.bfloat16: 12, torch.float32: 13}[t.dtype], t.dim()
         item.shape, item.strides = (ctypes.c_int64 * 8)(*t.shape, *pad), (ctypes.c_int64 * 8)(*t.stride(), *pad)
-    need = size(ctypes.c_int64(batch), ctypes.c_int64(sequence))
+    need = size(ctypes.c_int64(batch), *([ctypes.c_int64(sequence)] if sequence > 1 else []))
     if need < 0:
         raise RuntimeError(error().decode())
     workspace = torch.empty(max(need, 256), dtype=torch.uint8, device="cuda")
