@@ -43,7 +43,7 @@ std::string clang(std::vector<std::string> arguments) {
   request.program = compiler();
   request.arguments = std::move(arguments);
   request.arguments.insert(request.arguments.end(),
-                           {"-O1", "-fPIC", "-Wall", "-Wno-unused-const-variable", "-Wno-unused-variable", "-Werror"});
+                           {"-O0", "-fPIC", "-Wall", "-Wno-unused-const-variable", "-Wno-unused-variable", "-Werror"});
   request.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"};
   request.timeout = std::chrono::seconds(200);
   const auto done = base::run_process(request);
