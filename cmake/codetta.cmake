@@ -79,17 +79,13 @@ function(codetta_unity target)
 endfunction()
 
 # Rooms without hot loops are built at a level that costs less to build: with GCC 12, -O1 takes a quarter less time than
-# -O2 and two fifths less than -O3, and -Og a quarter less than -O1 (bench/NOTES.md). That is for what stands in front of a
-# compiler's run, or of a person; warnings that it makes without cause are left to the builds with sanitizers.
+# -O2 and two fifths less than -O3 (bench/NOTES.md).
 function(codetta_quick_build target room)
   if(CODETTA_SANITIZE OR room MATCHES "^(device|runtime|types|oracle)$")
     return()
   endif()
   set(level -O2)
-  if(room MATCHES "^(emit|cli)$" AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    set(level -Og)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
-  elseif(room MATCHES "^(frontend|package|plan|toolchain|emit|driver|cli)$")
+  if(room MATCHES "^(frontend|package|plan|toolchain|emit|driver|cli)$")
     set(level -O1)
   endif()
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
