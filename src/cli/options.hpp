@@ -49,15 +49,25 @@ struct GemmOptions {
   uint64_t seed = 1;
 };
 
-// The problem with its data. Views in `arguments` point into `owned`.
+// The problem with memory for its data. Views in `arguments` point into `owned`.
 struct GemmProblem {
   GemmArguments arguments;
   std::vector<Tensor> owned;
   std::vector<std::shared_ptr<void>> reserved;                    // addresses of tensors that nobody looks into
   std::vector<std::pair<std::string, std::string>> output_files;  // output name -> file to write
   std::vector<std::string> input_files;                           // that were read
+  struct Fill {
+    TensorView view;
+    bool output = false;  // poisoned
+    uint64_t seed = 0;
+    Distribution distribution = Distribution::Normal;
+  };
+  std::vector<Fill> fills;
 };
 
+// Values of what no file holds. Apart, since numbers of a problem that is wrong or does not fit would take minutes.
+void fill_data(const GemmProblem& problem);
+// With `data` the memory of all is there, and what files hold; fill_data() gives the rest.
 // Without `data` random operands and outputs are addresses that take no memory: enough for whoever only asks what would
 // be done.
 Result<GemmProblem> build_problem(const GemmOptions& options, bool data = true);

@@ -111,13 +111,6 @@ class Builder {
     if (auto ok = factors(); !ok) return std::move(ok).error();
     if (auto ok = arguments(); !ok) return std::move(ok).error();
     if (auto ok = places(); !ok) return std::move(ok).error();
-    for (const Fill& fill : fills_) {
-      if (fill.output) {
-        fill_poison(fill.view);
-      } else {
-        fill_random(fill.view, fill.seed, fill.distribution);
-      }
-    }
     return std::move(problem_);
   }
 
@@ -206,8 +199,7 @@ class Builder {
                                       : data == "tiny"     ? Distribution::Small
                                       : data == "integers" ? Distribution::Integers
                                                            : Distribution::Normal;
-    // Once all memory is there: numbers for a problem that does not fit would take minutes.
-    fills_.push_back({*view, false, seed, distribution});
+    problem_.fills.push_back({*view, false, seed, distribution});
     return view;
   }
   Result<TensorView> factor(const char* name, const std::string& file, DType dtype, int64_t rows, int64_t columns,
@@ -477,7 +469,7 @@ class Builder {
       return *error_;
     }
     auto view = reserve(dtype, shape);
-    if (data_ && view) fills_.push_back({*view, true});
+    if (data_ && view) problem_.fills.push_back({*view, true});
     return view;
   }
 
@@ -500,17 +492,20 @@ class Builder {
   GemmSizes sizes_;
   bool batched_ = false;
   std::optional<Error> error_;
-  struct Fill {
-    TensorView view;
-    bool output = false;  // poisoned
-    uint64_t seed = 0;
-    Distribution distribution = Distribution::Normal;
-  };
-  std::vector<Fill> fills_;
 };
 
 }  // namespace
 
 Result<GemmProblem> build_problem(const GemmOptions& options, bool data) { return Builder(options, data).build(); }
+
+void fill_data(const GemmProblem& problem) {
+  for (const GemmProblem::Fill& fill : problem.fills) {
+    if (fill.output) {
+      fill_poison(fill.view);
+    } else {
+      fill_random(fill.view, fill.seed, fill.distribution);
+    }
+  }
+}
 
 }  // namespace codetta::cli

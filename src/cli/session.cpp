@@ -51,6 +51,7 @@ Result<Session> Session::make(const CommonOptions& common, const GemmOptions& op
     }
     kernels = KernelList(std::move(named), kernels->rejections());
   }
+  if (!kernels->empty()) fill_data(*problem);
   Session session{*std::move(target), *std::move(context), *std::move(problem), *std::move(kernels), {}, {}, {}};
   session.arguments = session.problem.arguments;
   if (device) {

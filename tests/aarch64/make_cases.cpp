@@ -129,6 +129,7 @@ bool Writer::add_unit(const std::string& name, const numerics::Unit& unit, uint6
 bool Writer::add(const std::string& name, const cli::GemmOptions& options) {
   auto problem = cli::build_problem(options);
   if (!problem) return failed(name, problem.error().render());
+  cli::fill_data(*problem);
   Context context = *Context::make({.cache_enabled = false, .no_compiler = true, .threads = 1});
   const auto kernels = find_kernels(problem->arguments, *Target::parse("cpu:neon"), {}, context);
   if (!kernels) return failed(name, kernels.error().render());

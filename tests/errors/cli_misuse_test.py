@@ -120,6 +120,13 @@ def before_the_work(folder, cache):
                               *map(str, cache)], capture_output=True, text=True, timeout=120, check=False)
     if limited.returncode != 0 or "cpu_" not in limited.stdout:
         FAILURES.append(f"kernels of a large product under a limit: {limited.returncode} {limited.stderr}")
+    # Numbers for such an operand would take a minute.
+    epilogue = ["--epilogue", "def f(accum, bias): D = accum + bias; return D", "--tensor", "bias=[4000000001]:i8"]
+    for command in ("gemm", "verify", "bench", "tune"):
+        begun = time.monotonic()
+        expect(1, "error[E0207]", command, *SIZES, *epilogue, *cache)
+        if time.monotonic() - begun > 15:
+            FAILURES.append(f"{command} made data for operands that do not fit: {time.monotonic() - begun:.0f} s")
     out = folder / "D.npy"
     expect(2, "would not be written", "tune", *SIZES, *cache, "--out", f"D={out}", "--candidates", 1)
     expect(2, "would not be written", "bench", *SIZES, *cache, "--out", f"D={out}")
