@@ -226,6 +226,8 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         .help("pass at least one");
   }
   CODETTA_CHECK_OK(check_hints(programs, options.size_hints, Hinted::ForSeveralSizes));
+  // Where nothing can be timed, that is said before anything is compiled.
+  if (options.tune_seconds > 0) CODETTA_CHECK_OK(context.check_runs(target));
   LibraryPlan planned;
   planned.host.name = options.name.empty() ? default_name(options.output) : options.name;
   planned.host.target = target;

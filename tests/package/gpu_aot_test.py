@@ -146,6 +146,16 @@ class GpuLibraries(unittest.TestCase):
             self.assertEqual([ms > 0 for ms in times[:2]], [cold, cold], said)
             self.assertNotIn("0 kernels", said)
 
+    def test_tuning_without_a_device(self):
+        """That nothing can be timed is said before anything is compiled."""
+        if has_driver():
+            self.skipTest("there is one")
+        where = ["--cuda-home", NVRTC] if NVRTC.exists() and not HIP else []
+        command = ["build", WORK / "mlp.py", "-o", WORK / "libtuned.so", "--target", TARGET, "--tune", "--cache-dir", WORK / "untouched"]
+        said = run(CODETTA, *command, *where, code=3).stderr
+        self.assertIn("E0654" if HIP else "E0640", said)
+        self.assertNotIn("kernel 1 of", said)
+
     def test_several_sizes(self):
         """Kernels for several sizes: one function, one table, code of equal kernels once."""
         path = WORK / "libsizes.so"
