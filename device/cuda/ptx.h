@@ -171,6 +171,16 @@ CODETTA_PTX void load_two(u32 (&r)[2], u32 src) {
 CODETTA_PTX void store_two(u32 dst, u32 a, u32 b) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(dst), "r"(a), "r"(b) : "memory");
 }
+CODETTA_PTX void load_four(u32 (&r)[4], u32 src) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(src)
+               : "memory");
+}
+CODETTA_PTX void store_four(u32 dst, const u32 (&r)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(dst), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+}
 template <class T>
 CODETTA_PTX void store_pair(u32 dst, T a, T b) {
   static_assert(sizeof(T) == 4, "accumulators are 32 bits");

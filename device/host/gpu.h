@@ -126,7 +126,7 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   const plan::Kernel& table = kernel.table;
   plan::Trouble trouble;
   if (table.has_product) {
-    if (!plan::fold_batch(table, one.a, one.b, strides, one.plan, trouble)) return fail(trouble);
+    if (!plan::fold_batch(table, one.a, one.b, strides, one.plan, trouble)) return fail_measured(trouble);
     plan::fold(one.plan, one.a);
     if (!plan::plan_product(table, one.a, one.b, one.plan, trouble)) return fail_measured(trouble);
   }

@@ -28,7 +28,7 @@ struct Entry {
 struct Map {
   u8 source;
   bool column_major;  // of an operand: its rows are the fast dim
-  u32 operand;
+  u32 operand;        // of A: which item, where its rows are dealt out
   i32 box_fast, box_slow, swizzle_bytes;
 };
 struct Reduction {
@@ -53,6 +53,7 @@ struct Kernel {
       piece_cols;
   i32 ways;          // of the split
   i32 loaded_bytes;  // by the first phase for an element of the root space
+  i32 spread_a = 1;  // rows of A between two that an item has; 1: all rows of a matrix are one item's
   const Entry* entries;
   const Map* maps;
   const Reduction* reductions;
@@ -121,6 +122,7 @@ inline constexpr i64 workspace_step = 256;  // alignment of everything in the wo
 inline constexpr i64 most_parameter_bytes = 4096;
 inline constexpr i64 max_coordinate = 0x7fffffff;   // of an element in a tensor map
 inline constexpr i64 map_stride_limit = 1LL << 40;  // bytes, below which strides of tensor maps are
+inline constexpr i64 map_alignment = 16;            // bytes that their addresses and strides are multiples of
 inline constexpr i64 pack_alignment = 16;           // bytes that rows of a packed factor are multiples of
 inline constexpr i64 pack_blocks = 8;               // a multiprocessor, which walk the rows
 // Rows that are being finished at once are read again, phase after phase: so many bytes of them stay in L2. The bound
@@ -185,6 +187,7 @@ struct Plan {
   i64 counter_bytes = 0;  // memory apart from the workspace: zero before a run, and every run leaves it zero
   i64 workspace = 0;      // bytes
   Fold fold = Fold::none;
+  i64 spread = 1;      // items that the rows of A are dealt out to, behind `fold`
   bool empty = false;  // no element in the root space
 };
 
@@ -241,25 +244,30 @@ inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64
   return true;
 }
 
+// A and the operands, as the product's items and rows are then.
 inline void fold(const Plan& plan, Factor& a) {
-  if (plan.fold == Fold::none) return;
+  if (plan.fold == Fold::none && plan.spread == 1) return;
   if (plan.fold == Fold::single) a.other = a.batch;
   a.batch = 0, a.batches = 1, a.others = plan.problem.m;
+  if (plan.spread > 1) a.batch = a.other, a.other *= plan.spread, a.batches = plan.spread;
 }
 inline void fold(const Plan& plan, const OperandFacts& facts, Operand& operand) {
-  if (plan.fold == Fold::none) return;
+  if (plan.fold == Fold::none && plan.spread == 1) return;
   i64* stride = operand.stride;
   if (plan.fold == Fold::single && facts.row >= 0) stride[facts.row] = facts.batch < 0 ? 0 : stride[facts.batch];
   if (facts.batch >= 0) stride[facts.batch] = 0;
+  if (plan.spread > 1 && facts.row >= 0) {
+    stride[facts.batch < 0 ? 0 : facts.batch] = stride[facts.row];  // of what has no batch the first is free
+    stride[facts.row] *= plan.spread;
+  }
 }
 inline void fold(const Kernel& kernel, const Plan& plan, Operand* operands) {
   for (i32 i = 0; i < kernel.operand_count; ++i) fold(plan, kernel.operands[i], operands[i]);
 }
 
 // Takes the items of a batch for further rows of one where all have the same B, and where strides allow it: the product
-// of [b, 1, k] and [k, n] reads B once, as that of [b, k] does. After plan_sizes(), with the strides of the operands;
-// before plan_product(), with `a` folded as the operands are.
-inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, const Operand* operands, Plan& plan,
+// of [b, 1, k] and [k, n] reads B once, as that of [b, k] does.
+inline bool fold_items(const Kernel& kernel, const Factor& a, const Factor& b, const Operand* operands, Plan& plan,
                        Trouble& trouble) {
   const Problem& p = plan.problem;
   const bool copies = !plan.empty && p.k != 0 && p.batches > 1;
@@ -292,6 +300,54 @@ inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, c
   return plan_sizes(kernel, 1, rows, p.n, p.k, p.chunk, plan, trouble);
 }
 
+// Deals the rows of A out to items: each spread_a-th row is one of an item, and they begin at the same place within 16
+// bytes, where the copy engine needs all rows of a map to begin. What is in front of that place in the copies, elements
+// of other rows, the kernel sets to zero. `a`: as its tensor is.
+inline bool spread_rows(const Kernel& kernel, Factor a, Plan& plan, Trouble& trouble) {
+  const Problem& p = plan.problem;
+  const i64 items = kernel.spread_a;
+  if (items <= 1 || plan.empty || p.k == 0) return true;
+  fold(plan, a);
+  if (p.batches != 1) {
+    misfit(trouble, a.name, "it is %lld matrices, and %.200s deals out the rows of one", p.batches, kernel.name);
+    return unaligned(trouble);
+  }
+  if (p.m % items != 0) {
+    misfit(trouble, a.name, "its %lld rows are no multiple of %lld, by which %.200s deals them out", p.m, items,
+           kernel.name);
+    return unaligned(trouble);
+  }
+  if (a.ks > 1 && a.k != 1) {
+    misfit(trouble, a.name, "its elements are %lld apart along K, and %.200s reads them side by side", a.k,
+           kernel.name);
+    return unaligned(trouble);
+  }
+  if (reinterpret_cast<u64>(a.data) % static_cast<u64>(map_alignment) != 0) {
+    misfit(trouble, a.name, "its address is no multiple of %lld bytes", map_alignment);
+    return unaligned(trouble);
+  }
+  const i64 element = element_bytes(kernel.a_dtype);
+  if (a.others > 1 && (a.other <= 0 || a.other >= map_stride_limit / element / items)) {
+    misfit(trouble, a.name, "%lld rows are %lld bytes, and the copy engine takes positive strides below 2^40", items,
+           a.other * element * items);
+    return unaligned(trouble);
+  }
+  if (a.others > 1 && a.other * element * items % map_alignment != 0) {
+    misfit(trouble, a.name, "%lld rows are %lld bytes, no multiple of %lld", items, a.other * element * items,
+           map_alignment);
+    return unaligned(trouble);
+  }
+  plan.spread = items;
+  return plan_sizes(kernel, items, p.m / items, p.n, p.k, p.chunk, plan, trouble);
+}
+
+// What the items and rows of the product are: those of the tensors, or others that its kernel is better at. After
+// plan_sizes(), with the strides of the operands; before plan_product(), with `a` folded as the operands are.
+inline bool fold_batch(const Kernel& kernel, const Factor& a, const Factor& b, const Operand* operands, Plan& plan,
+                       Trouble& trouble) {
+  return fold_items(kernel, a, b, operands, plan, trouble) && spread_rows(kernel, a, plan, trouble);
+}
+
 // A size beyond the coordinates of the copy engine; another kernel of the program may count further.
 inline bool too_large(const Kernel& kernel, const char* name, i64 size, Trouble& trouble) {
   misfit(trouble, name,
@@ -310,7 +366,7 @@ inline bool check_factor(const Kernel& kernel, const Factor& factor, bool is_a, 
   // Without tensor maps a kernel counts rows, columns and K in 64 bits.
   const i64 largest = larger(factor.batches, larger(factor.others, factor.ks));
   if (kernel.map_count != 0 && largest > max_coordinate) return too_large(kernel, factor.name, largest, trouble);
-  if (packed) return true;
+  if (packed || (is_a && kernel.spread_a > 1)) return true;  // spread_rows() has looked at it
   const struct {
     i64 size, stride;
   } fast = {k_major ? factor.ks : factor.others, k_major ? factor.k : factor.other},
@@ -358,10 +414,10 @@ inline void plan_packing(const Kernel& kernel, const Factor& a, const Factor& b,
     const i64 other = which == 0 ? p.m : p.n;
     const i64 unit = pack_alignment / element_bytes(which == 0 ? kernel.a_dtype : kernel.b_dtype);
     Packing& packing = plan.packing.factor[count++];
-    packing.batches = factor.batch == 0 ? 1 : larger(p.batches, 1);
+    packing.batches = factor.batch == 0 || plan.spread > 1 ? 1 : larger(p.batches, 1);
     packing.fast = k_major ? p.k : other;
     packing.slow = k_major ? other : p.k;
-    packing.batch_stride = factor.batch;
+    packing.batch_stride = plan.spread > 1 ? 0 : factor.batch;  // items that rows are dealt out to have one B
     packing.fast_stride = k_major ? factor.k : factor.other;
     packing.slow_stride = k_major ? factor.other : factor.k;
     packing.packed_stride = ceil_div(packing.fast, unit) * unit;
@@ -416,9 +472,16 @@ inline bool plan_grid(const Kernel& kernel, const Entry& entry, const DeviceLimi
       break;
     case entry_pack: {
       const i32 count = (kernel.pack_a ? 1 : 0) + (kernel.pack_b ? 1 : 0);
-      i64 rows = 0;
-      for (i32 i = 0; i < count; ++i) rows = larger(rows, plan.packing.factor[i].batches * plan.packing.factor[i].slow);
-      blocks[0] = smaller(ceil_div(rows, larger(entry.threads / 32, 1)), device.multiprocessors * pack_blocks);
+      i64 rows = 0, wanted = 0;
+      for (i32 i = 0; i < count; ++i) {
+        const Packing& packing = plan.packing.factor[i];
+        rows = larger(rows, packing.batches * packing.slow);
+        wanted = larger(wanted, ceil_div(rows, larger(entry.threads / 32, 1)));
+        const bool transposed = packing.slow_stride == 1 && packing.fast_stride != 1;  // a square a block
+        if (transposed)
+          wanted = larger(wanted, packing.batches * ceil_div(packing.slow, 32) * ceil_div(packing.fast, 32));
+      }
+      blocks[0] = smaller(wanted, device.multiprocessors * pack_blocks);
       blocks[1] = count;
       grid.packs = true;
       grid.skipped = plan.empty || p.k == 0 || rows == 0 || count == 0;
@@ -560,7 +623,7 @@ inline void resolve(const Kernel& kernel, const Factor& a, const Factor& b, char
   Problem& p = plan.problem;
   if (kernel.has_product) {
     p.a = a.data, p.a_batch = a.batch, p.a_row = a.other, p.a_k = a.k;
-    p.b = b.data, p.b_batch = b.batch, p.b_col = b.other, p.b_k = b.k;
+    p.b = b.data, p.b_batch = plan.spread > 1 ? 0 : b.batch, p.b_col = b.other, p.b_k = b.k;
   }
   i32 place = 0;
   const auto packed = [&](i32 factor, bool k_major, const void*& data, i64& batch, i64& k, i64& other) {
@@ -729,6 +792,12 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
       view.slow = kernel.a_k_major ? p.m : p.k;
       slow = kernel.a_k_major ? p.a_row : p.a_k;
       batch = p.a_batch;
+      if (plan.spread > 1) {  // of one item, from where its first row has a multiple of 16 bytes in front of it
+        const i64 bytes = element_bytes(view.dtype), begin = map.operand * p.a_batch * bytes;
+        view.address += static_cast<u64>(begin / map_alignment * map_alignment);
+        view.fast += begin % map_alignment / bytes;
+        batch = 0;
+      }
       break;
     case map_b:
       view.dtype = kernel.b_dtype;

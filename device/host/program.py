@@ -98,7 +98,7 @@ class _Extent(ctypes.Structure):
                 ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
 
 
-_INTERFACE = 3  # host_interface of device/host/engine.h
+_INTERFACE = 4  # host_interface of device/host/engine.h
 
 
 def _library(path):

@@ -49,7 +49,8 @@ class _Kernel(ctypes.Structure):
         (n, ctypes.c_bool) for n in ("has_product", "a_k_major", "b_k_major", "pack_a", "pack_b", "persistent",
                                      "stream_k", "keeps_accumulators", "folds")] + [("missing_when", ctypes.c_uint8)] + [
         (n, ctypes.c_int32) for n in ("accumulator_bytes", "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n",
-                                      "k_split", "group", "alignment", "piece_rows", "piece_cols", "ways", "loaded_bytes")] + [
+                                      "k_split", "group", "alignment", "piece_rows", "piece_cols", "ways", "loaded_bytes",
+                                      "spread_a")] + [
         ("entries", ctypes.POINTER(_Entry)), ("maps", ctypes.POINTER(_Map)),
         ("reductions", ctypes.POINTER(_GpuReduction)), ("operands", ctypes.POINTER(_OperandFacts))] + [
         (n, ctypes.c_int32) for n in ("entry_count", "map_count", "reduction_count", "operand_count",

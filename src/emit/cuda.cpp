@@ -267,6 +267,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
     out.line("static constexpr bool copied = ", config_.copied, ";");
     out.line("static constexpr bool stream_k = ", config_.stream_k, ";");
     out.line("static constexpr bool makes_a = ", program_.makes_a(), ";");
+    number("spread_a", config_.spread_a);
   }
   out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
   out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
@@ -617,6 +618,11 @@ Result<CudaSource> CudaPrinter::print() {
     package::CudaTensorMap map = result.maps[1];
     map.source = package::CudaTensorMap::Source::MoreB;
     map.operand = operand;
+    result.maps.push_back(map);
+  }
+  for (uint32_t item = 1; item < static_cast<uint32_t>(config_.spread_a) && map_ == nullptr; ++item) {
+    package::CudaTensorMap map = result.maps[0];
+    map.operand = item;
     result.maps.push_back(map);
   }
   out.line("#include \"device/gpu/phase.h\"");

@@ -49,6 +49,7 @@ struct ConfigFields<GpuGemmConfig> {
                                       ConfigNumber<C>{"cluster_m", &C::cluster_m, 1, 16},
                                       ConfigNumber<C>{"cluster_n", &C::cluster_n, 1, 16},
                                       ConfigNumber<C>{"consumers", &C::consumers, 1, 32},
+                                      ConfigNumber<C>{"spread_a", &C::spread_a, 1, max_spread},
                                       ConfigNumber<C>{"k_split", &C::k_split, 1, max_k_split},
                                       ConfigNumber<C>{"group", &C::group, 1, max_gpu_tile},
                                       ConfigNumber<C>{"alignment", &C::alignment, 1, 256},

@@ -37,7 +37,7 @@ inline bool makes_factor(GpuFamily family, bool is_a) {
 std::string_view name_of(GpuFamily family);  // "simt", "sm80", ..., "mfma", "wmma", "simdgroup"
 
 // Bounds of every configuration, so that what is read from a file cannot ask for absurd launches.
-inline constexpr int32_t max_gpu_tile = 1 << 16, max_gpu_threads = 1024, max_gpu_shared = 1 << 20;
+inline constexpr int32_t max_gpu_tile = 1 << 16, max_gpu_threads = 1024, max_gpu_shared = 1 << 20, max_spread = 16;
 
 using codetta::MathMode;
 
@@ -62,6 +62,9 @@ struct GpuGemmConfig {
   bool stream_k = false;  // Sm90: tiles beyond whole waves are cut along K into one equal share for each block
   bool pack_a = false;    // A (B) is first copied to where the product can read it; a_k_major, b_k_major and
   bool pack_b = false;    // `alignment` then speak of the copy
+  int32_t spread_a = 1;   // > 1, Sm90: rows of A that begin anywhere are read where they lie. Each spread_a-th of them
+                         // is one of an item of a batch, and so they begin multiples of 16 bytes apart. M is a multiple
+                         // of it (a guard)
   int32_t k_split = 1;    // > 1: slices of K summed in slice order by the block that arrives last
   int32_t group = 8;      // tiles of a raster group
   int32_t alignment = 1;  // bytes that A's and B's addresses and slower strides are multiples of (a guard)
@@ -101,7 +104,7 @@ struct CudaTensorMap {
   // MadeA: the operand that A is made of (FactorProgram), as large as A; MadeRows: so is that of all items together.
   enum class Source : uint8_t { A, B, Operand, MoreB, MadeA, MadeRows };
   Source source = Source::A;
-  uint32_t operand = 0;                // all but A and B: index into EpilogueProgram::operands
+  uint32_t operand = 0;  // index into EpilogueProgram::operands; of A: the item where rows are spread; of B: 0
   int32_t box_fast = 0, box_slow = 0;  // the third dim, if any, is the batch with a box of 1
   int32_t swizzle_bytes = 128;         // 0, 32, 64, 128
   bool column_major = false;           // Operand: its rows are the fast dim

@@ -13,12 +13,22 @@ using Defect = std::optional<std::string>;
 // What is copied by tensor maps must be there: operands, and all further Bs or none.
 static Defect defect_of_maps(const Kernel& kernel) {
   std::vector<uint32_t> more;
+  const auto* gemm = std::get_if<GpuGemmConfig>(&kernel.config);
+  const auto items = static_cast<uint32_t>(gemm != nullptr ? gemm->spread_a : 1);
+  uint32_t next = 0;  // of A: one for each item, the first in front of all others, the last ones behind them
   for (const CudaTensorMap& map : kernel.maps) {
     const bool further = map.source == CudaTensorMap::Source::MoreB;
+    if (map.source == CudaTensorMap::Source::A) {
+      const size_t at = static_cast<size_t>(&map - kernel.maps.data());
+      if (map.operand != next || at != (next == 0 ? 0 : kernel.maps.size() - items + next))
+        return fmt::format("A's map {} is not where {} items have it", map.operand, items);
+      ++next;
+    }
     if (map.source == CudaTensorMap::Source::A || map.source == CudaTensorMap::Source::B) continue;
     if (map.operand >= kernel.epilogue.operands.size()) return fmt::format("there is no operand {}", map.operand);
     if (further) more.push_back(map.operand);
   }
+  if (items > 1 && next != items) return fmt::format("{} items of A's rows have {} maps", items, next);
   if (more.empty() || more == kernel.epilogue.more_b) return std::nullopt;
   return "its maps are not those of its further factors";
 }

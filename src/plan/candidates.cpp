@@ -107,10 +107,10 @@ Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind) {
     const auto end = std::find_if(offered.begin(), offered.end(), [&](const Candidate& c) {
       return c.microseconds > kept_within * offered[0].microseconds;
     });
-    std::set<std::tuple<int, int, int, bool, int>> tiles;
+    std::set<std::tuple<int, int, int, bool, int, int>> tiles;
     std::stable_partition(offered.begin(), end, [&](const Candidate& candidate) {
       const package::GpuGemmConfig& c = package::gpu(candidate.config);
-      return tiles.emplace(c.tile_m, c.tile_n, c.consumers, c.pingpong, c.k_split).second;
+      return tiles.emplace(c.tile_m, c.tile_n, c.consumers, c.pingpong, c.k_split, c.spread_a).second;
     });
     const size_t kept = std::min(static_cast<size_t>(end - offered.begin()), kept_of_family);
     if (kept < offered.size()) {

@@ -11,8 +11,6 @@
 namespace codetta::plan {
 namespace {
 
-constexpr int64_t map_stride = int64_t{1} << 40;  // bytes, below which the strides of tensor maps are
-
 // Whether a map can have the dim of `size` elements `stride` elements apart.
 bool stride_fits(int64_t size, int64_t stride, int64_t element) {
   return size <= 1 || (stride > 0 && stride < map_stride / element && stride * element % map_alignment == 0);

@@ -10,8 +10,9 @@
 
 namespace codetta::plan {
 
-inline constexpr int64_t map_alignment = 16;      // bytes that addresses and strides are multiples of
-inline constexpr int64_t max_extent = INT32_MAX;  // coordinates of a copy are 32 bits
+inline constexpr int64_t map_alignment = 16;             // bytes that addresses and strides are multiples of
+inline constexpr int64_t map_stride = int64_t{1} << 40;  // bytes, below which the strides of tensor maps are
+inline constexpr int64_t max_extent = INT32_MAX;         // coordinates of a copy are 32 bits
 
 // How one factor lies in memory, as a tensor map sees it. Sizes and strides in elements.
 struct FactorLayout {

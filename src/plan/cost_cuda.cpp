@@ -220,7 +220,9 @@ struct Model {
 
 std::vector<CostTerm> cuda_cost_terms(const GpuProblem& problem, const GpuFamilyInfo& family,
                                       const GpuGemmConfig& config) {
-  const Model model(problem, family, config);
+  const GemmShape shape = spread_rows(problem.shape, config.spread_a);
+  const GpuProblem spread{problem.epilogue, shape, problem.gpu};
+  const Model model(spread, family, config);
   std::vector<CostTerm> terms;
   std::string note;
   const auto add = [&](std::string name, double us) {

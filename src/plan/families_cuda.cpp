@@ -93,6 +93,7 @@ std::string cuda_kernel_name(const GpuGemmConfig& c, std::string_view arch) {
   if (c.from_registers) name += "_reg";
   if (c.copied) name += "_tma";
   if (c.stream_k) name += "_sk";
+  if (c.spread_a > 1) name += fmt::format("_sa{}", c.spread_a);
   if (c.pack_a || c.pack_b) name += fmt::format("_p{}{}", c.pack_a ? "a" : "", c.pack_b ? "b" : "");
   return fmt::format("{}_{}", name, arch);
 }

@@ -96,6 +96,9 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue);
 // Of 64 bits, and computed from positions, as where a mask compares them; the engine counts these in 32.
 bool is_position(const package::Inst& inst);
 
+// A problem whose rows of A are dealt out to spread_a items of a batch (GpuGemmConfig), as kernels then see it.
+GemmShape spread_rows(const GemmShape& shape, int32_t spread_a);
+
 // The same numbers as codetta::gpu::sm90::Shape of device/cuda/kernels/sm90.h.
 struct Sm90Shape {
   int64_t a_boxes = 1, b_boxes = 1, a_box_rows = 0, b_box_rows = 0;  // copies of a stage, and their rows along M and N

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
+#include "package/gpu_call.hpp"
 #include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
@@ -64,6 +66,14 @@ bool whole_runs(const GpuProblem& p) {
     const package::Operand& o = p.epilogue.operands[k];
     return (o.column_major ? p.shape.m : p.root_cols()) * types::byte_size(o.dtype) % map_alignment == 0;
   });
+}
+
+// Whether rows of an operand that the engine copies lie side by side: those of an item that rows are dealt out to do
+// not.
+bool any_column_major(const package::EpilogueProgram& epilogue, const Copies& copies) {
+  const auto column_major = [&](uint32_t k) { return epilogue.operands[k].column_major; };
+  return std::any_of(copies.loads.begin(), copies.loads.end(), column_major) ||
+         std::any_of(copies.stores.begin(), copies.stores.end(), column_major);
 }
 
 // Whether the last piece of a tile may begin inside the one before it: what nobody reads and nothing sums may be stored
@@ -138,6 +148,16 @@ bool draws_numbers(const package::EpilogueProgram& epilogue) {
 }
 
 }  // namespace
+
+GemmShape spread_rows(const GemmShape& shape, int32_t spread_a) {
+  GemmShape spread = shape;
+  if (spread_a <= 1) return spread;
+  spread.batch = spread_a;
+  spread.m = shape.m / spread_a;
+  spread.a_batch_stride = shape.a_row_stride;
+  spread.a_row_stride = shape.a_row_stride * spread_a;
+  return spread;
+}
 
 bool takes_registers(const package::EpilogueProgram& epilogue) {
   if (epilogue.phases.size() != 1 || !epilogue.reductions.empty() || epilogue.split.ways > 2) return false;
@@ -221,10 +241,37 @@ std::optional<Rejection> refuse_sm90(const GpuProblem& p) {
   return sm90_configurations(p).empty() ? std::optional(no_tile_for_split(p, GpuFamily::Sm90)) : std::nullopt;
 }
 
+namespace {
+
+// To how many items rows of A can be dealt out that begin anywhere, so that each item's begin multiples of 16 bytes
+// apart; 1: they cannot, or need not. B lies along N then, of 16-bit elements, or is packed so: it is read so many
+// steps earlier as there are elements in front of an item's rows (device/cuda/kernels/sm90.h).
+int32_t spread_of(const GpuProblem& p, const GpuGemmConfig& base) {
+  const GemmShape& s = p.shape;
+  const int64_t element = types::byte_size(s.a);
+  if (!base.pack_a || s.a_made || element != 2 || s.batch != 1 || (s.products > 1 && s.b_k_stride == 1)) return 1;
+  if ((s.k > 1 && s.a_k_stride != 1) || s.a_row_stride <= 0 || s.a_alignment % map_alignment != 0) return 1;
+  const int64_t items = map_alignment / std::gcd(map_alignment, s.a_row_stride * element);
+  if ((s.m_multiple == 0 ? s.m : int64_t{s.m_multiple}) % items != 0 || s.a_row_stride > map_stride / 16 / element)
+    return 1;
+  const std::vector<package::Operand>& operands = p.epilogue.operands;
+  const bool each = std::all_of(operands.begin(), operands.end(), [&](const package::Operand& operand) {
+    const package::FoldSlots slots =
+        package::fold_slots_of(p.epilogue, static_cast<size_t>(&operand - operands.data()));
+    return operand.access != package::Access::Indexed || slots.row < 0 || slots.batch >= 0;  // of which rows and items
+  });
+  return each && package::rows_fold_by_slots(p.epilogue) ? static_cast<int32_t>(items) : 1;
+}
+
+// All tiles of it, for a configuration that says how factors are read.
+void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGemmConfig>& result);
+
+}  // namespace
+
 std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto factors = factors_of(p);
-  const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
+  const int64_t element = types::byte_size(s.a);
   GpuGemmConfig base = config_of(s, GpuFamily::Sm90);
   base.math = s.a == DType::f32 || is_float8(s.a) ? s.math : MathMode::Strict;
   // Only 16-bit factors are read along M and N.
@@ -242,16 +289,37 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   base.persistent = true;
   base.alignment = map_alignment;
   base.piece_rows = 64;
+  std::vector<GpuGemmConfig> result;
+  add_tiles(p, base, result);
+  if (const int32_t items = spread_of(p, base); items > 1) {
+    const GemmShape spread = spread_rows(s, items);
+    base.spread_a = items;
+    base.pack_a = false;
+    if (base.b_k_major) base.b_k_major = false, base.pack_b = true;
+    add_tiles({p.epilogue, spread, p.gpu}, base, result);
+  }
+  return result;
+}
+
+namespace {
+
+void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGemmConfig>& result) {
+  const GemmShape& s = p.shape;
+  const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
+  const bool spread = base.spread_a > 1;
+  const auto further_a = static_cast<size_t>(base.spread_a - 1);
+  if (parameter_bytes(p.epilogue) > free_parameter_bytes(2 + further_a)) return;
   // Reductions and integers need registers of their own.
   const bool light = takes_registers(p.epilogue);
   const auto copied_operands = copies_of(p.epilogue);
-  const bool copies = copied_operands && s.epilogue_alignment % map_alignment == 0 && whole_runs(p) &&
-                      parameter_bytes(p.epilogue) <=
-                          free_parameter_bytes(2 + copied_operands->loads.size() + copied_operands->stores.size());
+  const bool copies =
+      copied_operands && s.epilogue_alignment % map_alignment == 0 && whole_runs(p) &&
+      !(spread && any_column_major(p.epilogue, *copied_operands)) &&
+      parameter_bytes(p.epilogue) <=
+          free_parameter_bytes(2 + further_a + copied_operands->loads.size() + copied_operands->stores.size());
   const int most_accumulators =
       p.epilogue.reductions.empty() && s.accumulator == DType::f32 ? sm90_accumulators : sm90_accumulators_busy;
   const bool hashes = draws_numbers(p.epilogue);
-  std::vector<GpuGemmConfig> result;
   for (const Tiles& row : tile_table) {
     const int bands = row.rows / 64 / (row.pingpong ? 1 : row.consumers);
     // What is made of two bands spills beside their accumulators; more warps than two consumers' compute exponents.
@@ -300,6 +368,7 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
         const double waves = tiles / static_cast<double>(sms);
         const bool stays =
             static_cast<double>((s.m + s.n) * s.k * s.batch * element) <= 0.8 * static_cast<double>(p.gpu.l2);
+        if (spread) continue;
         if (!c.pingpong && stays && waves < 4 && std::ceil(waves) > 1.15 * waves && s.k >= 4 * least_slice &&
             shape.accumulators <= sm90_accumulators_streamed && p.epilogue.reductions.size() <= 1 &&
             (!s.a_made || shape.accumulators < sm90_accumulators_streamed)) {
@@ -323,8 +392,9 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
       }
     }
   }
-  return result;
 }
+
+}  // namespace
 
 Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const Sm90Shape shape = sm90_shape(p.epilogue, c);
@@ -344,7 +414,9 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double step = c.tile_n / 2.0 * crowding;
   const double loaded_n = c.b_k_major ? c.tile_n : static_cast<double>(shape.b_boxes * 64);
   Mainloop loop;
-  loop.bytes = blocks * span * (c.tile_m / static_cast<double>(c.cluster_n) + loaded_n / c.cluster_m);
+  // 128 bytes that begin at 16 are in five sectors of L2 instead of four.
+  const double sectors = c.spread_a > 1 ? 1.25 : 1;
+  loop.bytes = blocks * span * (sectors * c.tile_m / static_cast<double>(c.cluster_n) + loaded_n / c.cluster_m);
   double products_clocks = blocks * (4.0 * c.tile_m / 64 * step + wait);
   // While all blocks read the same few rows of A, L2 gives less than its rate: a third for 32 rows (measured).
   if (p.shape.m <= c.tile_m) {

@@ -208,6 +208,7 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   const auto batched = [](const std::vector<Dim>& shape) {
     return std::any_of(shape.begin(), shape.end() - 2, [](const Dim& dim) { return !(dim == Dim::constant(1)); });
   };
+  gemm.m_multiple = proven_alignment(region.rows, 1);
   gemm.a_batch_stride = batched(a_shape) ? gemm.m * gemm.k : 0;
   gemm.b_batch_stride = batched(b_shape) ? gemm.k * own_columns : 0;
   // Where items are taken for further rows, it is planned so.
@@ -215,6 +216,7 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
       batch_folds(region.lowered.program, gemm.batch, gemm.m)) {
     if (const auto rows = base::checked_mul(gemm.batch, gemm.m)) {
       gemm.m = *rows;
+      gemm.m_multiple = proven_alignment(region.batch * region.rows, 1);
       gemm.batch = 1;
       gemm.a_batch_stride = 0;
     }

@@ -434,12 +434,14 @@ class Collector {
         const package::EpilogueProgram program = test::plain_store(DType::f32, DType::bf16);
         for (const GpuGemmConfig& config : plan::sm80_configurations({program, shape, gpu}))
           add("unaligned by " + std::to_string(2 * pad) + " " + layout.name, program, config, arch);
-        // The product is that of aligned factors; what differs is that they are packed first.
-        std::vector<GpuGemmConfig> packed = plan::sm90_configurations({program, shape, gpu});
-        if (arch != std::string("sm_90a")) packed.clear();
-        packed.resize(std::min<size_t>(packed.size(), 2));
-        for (const GpuGemmConfig& config : packed)
-          add("packed from " + std::to_string(2 * pad) + " " + layout.name, program, config, arch);
+        if (arch != std::string("sm_90a")) continue;
+        // The product is that of aligned factors; what differs is that they are packed first, or how rows begin.
+        int packed = 0, spread = 0;
+        for (const GpuGemmConfig& config : plan::sm90_configurations({program, shape, gpu})) {
+          const bool wanted = config.spread_a == 1 ? ++packed <= 2 : pad == 1 || ++spread <= 2;
+          const char* how = config.spread_a == 1 ? "packed from " : "spread from ";
+          if (wanted) add(how + std::to_string(2 * pad) + " " + layout.name, program, config, arch);
+        }
       }
     }
   }
@@ -469,6 +471,28 @@ class Collector {
           add(epilogue.name + (" " + std::string(dtype_name(dtype))), lowered->program,
               package::gpu(found.candidates[i].config), arch);
       }
+    }
+  }
+
+  // The same where A's rows begin anywhere and are dealt out to items.
+  void add_spread(const Epilogue& epilogue, DType dtype) {
+    const Size size{65536, 1024, 479};
+    const auto facts = test::gemm_facts(size.m, size.n, size.k, dtype);
+    const auto graph = test::bind_text(test::example(epilogue.name), epilogue.arguments(size.m, size.n, dtype), facts);
+    const auto lowered = graph ? plan::lower_epilogue(*graph, test::product(*graph), {}) : graph.error();
+    if (!lowered) {
+      problem_ = std::string(epilogue.name) + ": " + lowered.error().render();
+      return;
+    }
+    const GemmShape shape = shape_of(size, dtype, dtype, facts.accumulator, layouts[0]);
+    const plan::Discovery found =
+        plan::discover(lowered->program, shape, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {});
+    int count = 0;
+    for (const plan::Candidate& candidate : found.candidates) {
+      const GpuGemmConfig& config = package::gpu(candidate.config);
+      if (config.spread_a > 1 && ++count <= 6)
+        add(std::string("spread ") + epilogue.name + " " + std::string(dtype_name(dtype)), lowered->program, config,
+            "sm_90a");
     }
   }
 
@@ -605,6 +629,7 @@ std::vector<Unit> all_units(std::string& problem) {
   for (const int64_t pad : {1, 2, 4}) collector.add_unaligned(pad);
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
+    collector.add_spread(epilogue, DType::bf16);
   }
   for (const DType dtype : {DType::bf16, DType::f32}) {
     collector.add_made(dtype, false, true, false);

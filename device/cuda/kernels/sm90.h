@@ -9,8 +9,14 @@
 //
 // Config offers, besides what tile.h says: a_k_major, b_k_major; makes_a (the copies bring what A is made of, in its
 // shape); wait_depth (wgmma groups left in flight, 0 or 1);
-// warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together).
+// warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together); spread_a.
 // wgmma.h's width must be tile_n. Tails of M, N and K are zero-filled by the copy engine; the epilogue masks stores.
+//
+// With Config::spread_a = f > 1 rows of A begin anywhere. The host has made a batch of f items of them, of which item i
+// has rows i, i + f, ...: within an item all begin at the same place within 16 bytes, and each item has a tensor map
+// (the last f - 1 of Params::map are those of items 1 and on). Boxes of the copy engine begin at multiples of 16 bytes,
+// so that a row's copy begins with up to 15 bytes of the row before it: consumers zero these, and K is counted from
+// there. B is read as many steps earlier, where the copy engine fills in zeros: it lies along N.
 #pragma once
 
 #include "device/cuda/ptx.h"
@@ -87,6 +93,8 @@ struct Shape {
   static_assert(Config::threads == 128 * (1 + Config::consumers) && Config::consumers <= 3);
   static_assert(!Config::pingpong || Config::consumers == 2);
   static_assert(!Config::stream_k || (Config::k_split == 1 && !Config::pingpong));
+  static_assert(Config::spread_a == 1 || (Config::a_k_major && !Config::b_k_major && !Config::makes_a &&
+                                          Config::k_split == 1 && !Config::stream_k));
   static_assert(bands * Config::tile_n / 2 <= 192, "more accumulators a thread spill");
   static_assert(a_box_rows <= 256 && b_box_rows <= 256 && a_box_rows % 8 == 0 && b_box_rows % 8 == 0);
   static_assert(Config::b_k_major || Config::ways == 1 || width % 64 == 0, "a part begins with a 64 wide block");
@@ -101,6 +109,13 @@ struct Unit {
   u32 shared;                 // slices > 1: number of the tile among those whose parts are summed
 };
 
+// Of Config::spread_a, elements of other rows that the copies of an item's rows begin with.
+template <class Config>
+__device__ __forceinline__ u32 in_front(const Problem& p, u32 item) {
+  if constexpr (Config::spread_a == 1) return 0;
+  return item * (u32)p.a_batch % (u32)(16 / sizeof(typename Config::A));
+}
+
 // The units of this cluster. Each cluster has tiles first, first + step, ... below count; stream-K: of
 // the first `cut` tiles an equal share of steps before them.
 template <class Config>
@@ -114,7 +129,12 @@ struct Schedule {
     step = gridDim.x / cluster;
     wide_m = ((u32)p.tiles_m + Config::cluster_m - 1) / Config::cluster_m;
     wide_n = ((u32)p.tiles_n + Config::cluster_n - 1) / Config::cluster_n;
-    count = wide_m * wide_n * (u32)p.batches * (Config::k_split > 1 ? (u32)p.k_split : 1u);
+    if constexpr (Config::spread_a > 1) {
+      wide_m *= (u32)p.batches;
+      count = wide_m * wide_n;
+    } else {
+      count = wide_m * wide_n * (u32)p.batches * (Config::k_split > 1 ? (u32)p.k_split : 1u);
+    }
     group = (u32)p.group / Config::cluster_m;
     if (group < 1) group = 1;
     blocks_k = (u32)((p.k + Config::tile_k - 1) / Config::tile_k);
@@ -157,6 +177,7 @@ struct Schedule {
     return unit(p, cut + first + i * step);
   }
   // Groups of `group` rows of tiles; within one, down the rows, then along the columns, every other group backwards.
+  // Where rows are spread, those of all items follow each other: they lie in the same lines of A and pages of outputs.
   __device__ __forceinline__ Unit unit(const Problem& p, u32 index) const {
     const u32 per_batch = wide_m * wide_n;
     const u32 outer = index / per_batch, inner = index - outer * per_batch;
@@ -165,12 +186,18 @@ struct Schedule {
     const u32 height = wide_m - g * group < group ? wide_m - g * group : group;
     const u32 along = q / height, down = q - along * height;
     Unit u;
-    u.tile_m = (g * group + down) * Config::cluster_m + rank_m;
-    u.tile_n = (g & 1 ? wide_n - 1 - along : along) * Config::cluster_n + rank_n;
+    u32 at = g * group + down;
     u.batch = outer;
+    u.blocks = blocks_k;
+    if constexpr (Config::spread_a > 1) {
+      u.batch = at % (u32)p.batches;
+      at /= (u32)p.batches;
+      if (p.k != 0) u.blocks = ((u32)p.k + in_front<Config>(p, u.batch) + Config::tile_k - 1) / Config::tile_k;
+    }
+    u.tile_m = at * Config::cluster_m + rank_m;
+    u.tile_n = (g & 1 ? wide_n - 1 - along : along) * Config::cluster_n + rank_n;
     u.begin = u.slice = u.shared = 0;
     u.slices = 1;
-    u.blocks = blocks_k;
     if constexpr (Config::k_split > 1) {
       u.slice = outer / (u32)p.batches;
       u.slices = (u32)p.k_split;
@@ -208,6 +235,13 @@ __device__ __forceinline__ i32 column_of_box(const Problem& p, const Unit& u, u3
   const i64 root = (i64)u.tile_n * S::width + at % padded;
   return (i32)column_of_b<Config::ways, ProductsOf<Epilogue>::count>(p, root, at / padded);
 }
+// The tensor map of A's rows.
+template <class Config, class P>
+__device__ __forceinline__ const TensorMap* map_of_a(const P& params, u32 item) {
+  constexpr u32 maps = sizeof params.map / sizeof(TensorMap);
+  if (Config::spread_a > 1 && item > 0) return &params.map[maps - Config::spread_a + item];
+  return &params.map[0];
+}
 // The tensor map that the box comes by: B has one, and so have those of further products.
 template <class Config, class S, class Epilogue, class P>
 __device__ __forceinline__ const TensorMap* map_of_box(const P& params, u32 rank_m, int i) {
@@ -227,7 +261,7 @@ template <class Config, class S, class Epilogue, class P>
 __device__ __forceinline__ void approach(const P& params, const Schedule<Config>& schedule) {
   if (!schedule.has(0)) return;
   const Unit u = schedule.nth(params.problem, 0);
-  i32 k = (i32)(u.begin * Config::tile_k);
+  i32 k = (i32)(u.begin * Config::tile_k) - (i32)in_front<Config>(params.problem, u.batch);
 #pragma unroll 1
   for (u32 block = 0; block < u.blocks && block < Config::stages; ++block, k += Config::tile_k) {
 #pragma unroll
@@ -261,7 +295,9 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
       batch_a = params.operand[Maker::source].stride[0] != 0 ? (i32)u.batch : 0;
       if constexpr (Maker::batch_in_rows) row += (i32)(u.batch * p.m);
     }
-    const i32 batch_b = p.b_batch ? (i32)u.batch : 0;
+    if constexpr (Config::spread_a > 1) batch_a = 0;
+    const TensorMap* const map_a = map_of_a<Config>(params, u.batch);
+    const i32 batch_b = p.b_batch ? (i32)u.batch : 0, front = (i32)in_front<Config>(p, u.batch);
     i32 k = (i32)(u.begin * Config::tile_k);
     i32 column[my_b];
 #pragma unroll
@@ -279,9 +315,9 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
         const i32 m = row + (i32)box * S::a_box_rows;
         const i32 fast = Config::a_k_major ? k : m, slow = Config::a_k_major ? m : k;
         if constexpr (Config::cluster_n > 1) {
-          ptx::tma_load_multicast(dst, &params.map[0], bar, fast, slow, batch_a, (u16)mask_a, ptx::evict_normal);
+          ptx::tma_load_multicast(dst, map_a, bar, fast, slow, batch_a, (u16)mask_a, ptx::evict_normal);
         } else {
-          ptx::tma_load(dst, &params.map[0], bar, fast, slow, batch_a, ptx::evict_normal);
+          ptx::tma_load(dst, map_a, bar, fast, slow, batch_a, ptx::evict_normal);
         }
       }
 #pragma unroll
@@ -289,7 +325,7 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
         const u32 box = rank_m + i * Config::cluster_m;
         if (S::b_boxes % Config::cluster_m != 0 && box >= S::b_boxes) continue;
         const u32 dst = b + box * (Config::b_k_major ? S::b_box_rows * 128 : Config::tile_k * 128);
-        const i32 fast = Config::b_k_major ? k : column[i], slow = Config::b_k_major ? column[i] : k;
+        const i32 fast = Config::b_k_major ? k : column[i], slow = Config::b_k_major ? column[i] : k - front;
         const TensorMap* const map = map_of_box<Config, S, Epilogue>(params, rank_m, i);
         if constexpr (Config::cluster_m > 1) {
           ptx::tma_load_multicast(dst, map, bar, fast, slow, batch_b, (u16)mask_b, ptx::evict_normal);
@@ -302,11 +338,32 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
   }
 }
 
+// Zeroes the first bytes of the rows that a consumer multiplies, in a stage that has arrived: at most 15, which lie in
+// the 16 that the swizzle puts at a multiple of the row's number.
+template <class S>
+__device__ __forceinline__ void clear_front(u32 rows_at, u32 bytes, u32 consumer, u32 thread) {
+#pragma unroll
+  for (u32 row = thread; row < 64 * S::bands; row += 128) {
+    const u32 at = rows_at + row * 128 + (row & 7) * 16;
+    u32 word[4];
+    ptx::load_four(word, at);
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      const u32 left = bytes > 4 * i ? bytes - 4 * i : 0;
+      word[i] &= left >= 4 ? 0 : ~0u << 8 * left;
+    }
+    ptx::store_four(at, word);
+  }
+  ptx::async_fence();
+  ptx::named_sync(1 + consumer, 128);
+}
+
 // Multiplies one unit into acc; calls issued() once the tensor cores have all of its work, release() for each stage
-// that has been read.
-template <class Config, class S, class T, class Release, class Issued>
+// that has been read, and, where rows are spread, arrived() with the place of the consumer's rows in the first stage.
+template <class Config, class S, class T, class Arrived, class Release, class Issued>
 __device__ __forceinline__ void multiply(T (&acc)[S::bands][Config::tile_n / 2], u32 blocks, u32 band0, u32 base,
-                                         u32 full, Release release, Ring<Config::stages>& ring, Issued issued) {
+                                         u32 full, Arrived arrived, Release release, Ring<Config::stages>& ring,
+                                         Issued issued) {
   constexpr u32 a_band = Config::a_k_major ? 64 * 128 : Config::tile_k * 128;
   // 32 bytes of K: two 16-byte units along a K-major row, sixteen (64) rows of an MN-major block.
   constexpr u32 a_step = Config::a_k_major ? 2 : 2048 >> 4, b_step = Config::b_k_major ? 2 : 2048 >> 4;
@@ -322,6 +379,9 @@ __device__ __forceinline__ void multiply(T (&acc)[S::bands][Config::tile_n / 2],
     ptx::barrier_wait(full + 8 * ring.stage, ring.turn);
     const u32 at = (base & 0x3ffff) + ring.stage * S::stage_bytes;  // above are bits that name the block of a cluster
     const u64 a = a0 | (at + band0 * a_band) >> 4, b = a0 | (at + S::a_bytes) >> 4;
+    if constexpr (Config::spread_a > 1) {
+      if (block == 0) arrived(base + ring.stage * S::stage_bytes + band0 * a_band);
+    }
     ptx::wgmma_fence();
     if constexpr (S::bands == 1) {
       ptx::wgmma_of_four(acc[0], a, b, a_step, b_step);
@@ -592,7 +652,11 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
     if constexpr (Config::makes_a) {
       multiply_made<Config, Epilogue, S>(params, u, acc, band0, base, full, release, ring, issued);
     } else {
-      multiply<Config, S>(acc, u.blocks, band0, base, full, release, ring, issued);
+      const auto arrived = [&](u32 rows_at) {
+        const u32 front = in_front<Config>(p, u.batch) * (u32)sizeof(typename Config::A);
+        if (front != 0) clear_front<S>(rows_at, front, consumer, thread);
+      };
+      multiply<Config, S>(acc, u.blocks, band0, base, full, arrived, release, ring, issued);
     }
     if constexpr (Config::k_split > 1 || Config::stream_k) {
       if (u.slices > 1) {

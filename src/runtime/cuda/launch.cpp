@@ -64,6 +64,7 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
   kernel_.piece_cols = config.piece_cols;
   kernel_.ways = program.split.ways;
   kernel_.loaded_bytes = package::bytes_of_loads(program);
+  kernel_.spread_a = config.spread_a;
   kernel_.entries = entries_.data();
   kernel_.maps = maps_.data();
   kernel_.reductions = reductions_.data();
@@ -169,9 +170,9 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   if (step.product) {
     shared::Factor a = launch.factor(bindings, true);
     const shared::Factor b = launch.factor(bindings, false);
-    if (!shared::fold_batch(kernel, a, b, launch.operands(bindings).data(), plan, trouble)) return error_of(trouble);
+    const bool folds = shared::fold_batch(kernel, a, b, launch.operands(bindings).data(), plan, trouble);
     shared::fold(plan, a);
-    if (!shared::plan_product(kernel, a, b, plan, trouble)) {
+    if (!folds || !shared::plan_product(kernel, a, b, plan, trouble)) {
       unaligned = trouble.unaligned;
       return error_of(trouble);
     }
