@@ -78,7 +78,8 @@ Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape&
   }
   result.warps = result.blocks * warps;
   const int64_t cols = shape.n / std::max<int64_t>(ways, 1), tile_cols = std::max<int64_t>(config.tile_n / ways, 1);
-  result.tiles = ceil_div(shape.m, std::max(config.tile_m, 1)) * ceil_div(cols, tile_cols) * shape.batch *
+  const plan::GemmShape seen = plan::spread_rows(shape, config.spread_a);
+  result.tiles = ceil_div(seen.m, std::max(config.tile_m, 1)) * ceil_div(cols, tile_cols) * seen.batch *
                  std::max(config.k_split, 1);
   const int64_t units = amd ? gpu.sms / unit.compute_units : gpu.sms;
   const int64_t at_once = std::max<int64_t>(result.blocks, 1) * std::max<int64_t>(units, 1);

@@ -74,6 +74,9 @@ def residual_squares(accum, residual):
     row_squares = sum_of_squares(D, dim=-1)
     return D, row_squares
 )"},
+      {"cuda_spread_rows", "cuda:sm_90a",
+       "M=65536 N=1024 K=479 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x256x64_coop_c2x1_tma_sa8_pb",
+       "bias=bf16[N] D=bf16[M,N]", bias_relu},
       {"cuda_vectors_copied", "cuda:sm_90a",
        "M=4096 N=4096 K=1024 A=i8 B=i8 b_columns kernel=cuda_sm90_128x128x128_pp_tma",
        "r=f32[M,1] c=f32[N] bias=bf16[N] D=bf16[M,N]", R"(

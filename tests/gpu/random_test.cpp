@@ -17,7 +17,8 @@ namespace codetta::gpu {
 namespace {
 
 struct Counts {
-  std::atomic<int64_t> epilogues{0}, runs{0}, mistrusted{0}, refused{0}, left_out{0}, repeated{0}, spilling{0};
+  std::atomic<int64_t> epilogues{0}, runs{0}, mistrusted{0}, refused{0}, left_out{0}, repeated{0}, spilling{0},
+      spread{0};
 };
 
 uint64_t mixed(uint64_t seed, uint64_t index) {
@@ -35,12 +36,15 @@ std::vector<HostBlock> blocks_of(const test::RandomProblem& problem) {
   return blocks;
 }
 
-// A factor as the copy engine takes it: rows or columns side by side, the others at multiples of 16 bytes.
-Result<TensorView> aligned_copy(const TensorView& view, HostTensors& memory, test::RandomProblem& problem) {
-  const bool turned = problem.one_in(2);
+// A factor as the copy engine takes it: rows or columns side by side, the others at multiples of 16 bytes; or rows that
+// begin anywhere behind the first.
+Result<TensorView> aligned_copy(const TensorView& view, HostTensors& memory, test::RandomProblem& problem,
+                                bool anywhere = false) {
+  const bool turned = !anywhere && problem.one_in(2);
   const TensorView from = turned ? transposed(view) : view;
   const int64_t size = dtype_size(view.dtype()), step = 16 / size, last = from.size(from.rank() - 1);
-  const int64_t padding = (step - last % step) % step + step * static_cast<int64_t>(problem.pick(2));
+  const int64_t padding = anywhere ? static_cast<int64_t>(problem.pick(static_cast<size_t>(step)))
+                                   : (step - last % step) % step + step * static_cast<int64_t>(problem.pick(2));
   CODETTA_TRY(const TensorView to, memory.add(view.dtype(), from.shape(), 0, padding));
   for (int64_t e = 0; e < from.element_count(); ++e) {
     int64_t rest = e, at = 0, source = 0;
@@ -79,6 +83,9 @@ std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& sp
   problem.sizes();
   problem.aligned = family == GpuFamily::Sm90 && choice % 3 != 0;  // for the copy engine
   if (family != GpuFamily::Simt) tiled_sizes(family, problem, spec);
+  // Rows of A that begin anywhere and are dealt out to items.
+  const bool anywhere = family == GpuFamily::Sm90 && choice % 4 != 0 && problem.batch == 0 && problem.one_in(3);
+  if (anywhere) problem.m = (problem.m + 15) / 16 * 16;
   const auto failed = [&](const std::string& what) {
     return fmt::format("M={} N={} K={} batch={}{}{}: {}\n{}", problem.m, problem.n, problem.k, problem.batch,
                        problem.call.strict ? " strict" : "",
@@ -92,7 +99,7 @@ std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& sp
   // Otherwise anywhere: copied in small parts or packed first.
   if (family != GpuFamily::Simt && (family == GpuFamily::Stream || choice % 4 != 0)) {
     for (TensorView* factor : {&problem.call.A, &problem.call.B}) {
-      auto copy = aligned_copy(*factor, factors, problem);
+      auto copy = aligned_copy(*factor, factors, problem, anywhere && factor == &problem.call.A);
       if (!copy) return "the test's own views: " + copy.error().render();
       *factor = *copy;
     }
@@ -111,8 +118,13 @@ std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& sp
   };
   const auto planned = plan_call(problem.call, gpu.arch());
   if (!planned) return refused(planned.error());
-  const auto configs = family == GpuFamily::Simt ? simt_configs(planned->program(), spec.a, spec.b)
-                                                 : family_configs(*planned, family, gpu.arch());
+  auto configs = family == GpuFamily::Simt ? simt_configs(planned->program(), spec.a, spec.b)
+                                           : family_configs(*planned, family, gpu.arch());
+  const auto spread = [](const package::GpuGemmConfig& config) { return config.spread_a > 1; };
+  if (std::any_of(configs.begin(), configs.end(), spread)) {
+    std::erase_if(configs, [&](const auto& config) { return !spread(config); });
+    ++counts.spread;
+  }
   if (configs.empty()) {
     if (family == GpuFamily::Simt) return failed("no configuration takes it");
     ++counts.left_out;
@@ -188,6 +200,7 @@ void run_random(Gpu& gpu, GpuFamily family) {
   fmt::print("{} epilogues, {} runs, {} repeated, {} mistrusted, {} refused, {} left out, {} with spills, {}\n",
              counts.epilogues.load(), counts.runs.load(), counts.repeated.load(), counts.mistrusted.load(),
              counts.refused.load(), counts.left_out.load(), counts.spilling.load(), gpu.statistics());
+  if (counts.spread > 0) fmt::print("{} with rows of A dealt out to items\n", counts.spread.load());
   EXPECT_GT(3 * counts.runs + 20, static_cast<int64_t>(options().problems) * counts.epilogues);
   EXPECT_LT(counts.mistrusted, counts.runs / 4 + 20);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the items of a batch are taken for further rows of one (fold_batch), and every reason why they are not.
+// When the items of a batch are taken for further rows of one, and rows for items of another (fold_batch), and every
+// reason why they are not.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -168,6 +169,176 @@ struct OneMap {
     return tiled_view(kernel, plan, map, operand, "x", view, trouble);
   }
 };
+
+// D = A @ B + C * s in bf16, of `items` times `rows` rows that lie `stride` elements apart, dealt out to `spread` items
+// by a kernel that copies A, B and D: operand 0 is D, 1 is C, which has no batch, 2 the column s, 3 a bias by column.
+struct Spread {
+  std::vector<u16> memory;
+  Kernel kernel{};
+  std::vector<Map> maps;
+  OperandFacts facts[4] = {{12, true, 0, 1}, {12, false, -1, 1}, {13, false, -1, 1}, {13, false, -1, -1}};
+  Factor a, b;
+  Operand operands[4] = {};
+  i64 k = 0, m = 0;
+  Plan plan{};
+  Trouble trouble{};
+
+  Spread(i32 spread, i64 items, i64 rows, i64 k_, i64 stride) : k(k_), m(items * rows) {
+    memory.resize(static_cast<u64>(m * stride + 16));
+    kernel.name = "kernel";
+    kernel.family = 2;
+    kernel.a_dtype = kernel.b_dtype = 12;
+    kernel.has_product = kernel.folds = kernel.a_k_major = true;
+    kernel.tile_m = kernel.tile_n = 128, kernel.tile_k = kernel.piece_rows = kernel.piece_cols = 64;
+    kernel.ways = kernel.k_split = kernel.group = kernel.cluster_m = kernel.cluster_n = 1;
+    kernel.alignment = 16;
+    kernel.spread_a = spread;
+    kernel.operand_count = 4;
+    maps = {{map_a, false, 0, 64, 128, 128}, {map_b, false, 0, 64, 64, 128}, {map_operand, false, 0, 64, 16, 128}};
+    for (u32 item = 1; item < static_cast<u32>(spread); ++item) maps.push_back({map_a, false, item, 64, 128, 128});
+    a.name = "a", b.name = "b";
+    a.data = reinterpret_cast<void*>((reinterpret_cast<u64>(memory.data()) + 15) / 16 * 16);
+    a.batches = items, a.others = rows, a.ks = k, a.batch = items > 1 ? rows * stride : 0, a.other = stride, a.k = 1;
+    b.data = reinterpret_cast<void*>(u64{1} << 20);
+    b.others = 136, b.ks = k, b.other = 1, b.k = 136;
+    for (const int full : {0, 1}) operands[full].stride[1] = 136, operands[full].stride[2] = 1;
+    if (items > 1) operands[0].stride[0] = rows * 136, facts[1].batch = facts[2].batch = 0;
+    if (items > 1) operands[1].stride[0] = rows * 136, operands[2].stride[0] = rows;
+    operands[2].stride[1] = operands[3].stride[2] = 1;
+  }
+  bool planned() {
+    kernel.maps = maps.data(), kernel.map_count = static_cast<i32>(maps.size());
+    kernel.operands = facts;
+    if (!plan_sizes(kernel, a.batches, a.others, 136, a.ks, 136, plan, trouble) ||
+        !fold_batch(kernel, a, b, operands, plan, trouble))
+      return false;
+    fold(plan, a);
+    return plan_product(kernel, a, b, plan, trouble);
+  }
+};
+
+// Every element is where it was, and the copy engine's maps begin and end with the rows of their item.
+TEST(SpreadRows, ItemsBeginAlike) {
+  for (const auto& [spread, items, rows, k, stride] : {std::tuple(8, 1, 24, 479, 479),
+                                                       {8, 1, 8, 13, 13},
+                                                       {4, 1, 40, 30, 34},
+                                                       {2, 1, 6, 100, 108},
+                                                       {8, 1, 64, 65, 73},
+                                                       {8, 4, 6, 21, 21},
+                                                       {4, 12, 1, 22, 26},
+                                                       {8, 1, 16, 60, 62},
+                                                       {16, 1, 32, 7, 9}}) {
+    SCOPED_TRACE(testing::Message() << spread << " items, " << k << " of " << stride);
+    Spread one(spread, items, rows, k, stride);
+    one.b.batch = 0;
+    ASSERT_TRUE(one.planned()) << one.trouble.reason;
+    Plan& plan = one.plan;
+    EXPECT_EQ(plan.spread, spread);
+    EXPECT_EQ(plan.problem.batches, spread);
+    EXPECT_EQ(plan.problem.m * spread, one.m);
+    EXPECT_EQ(plan.problem.rows, plan.problem.m);
+    EXPECT_EQ(plan.problem.tiles_m, ceil_div(plan.problem.m, 128));
+    EXPECT_EQ(plan.blocks, spread * plan.problem.tiles_m * 2);
+    std::vector<Operand> before(one.operands, one.operands + 4);
+    fold(one.kernel, plan, one.operands);
+    for (i64 row = 0; row < one.m; ++row) {
+      for (int k_ = 0; k_ < 4; ++k_) {
+        const i64 was = row / rows * before[static_cast<size_t>(k_)].stride[0] +
+                        row % rows * before[static_cast<size_t>(k_)].stride[1];
+        EXPECT_EQ(row % spread * one.operands[k_].stride[0] + row / spread * one.operands[k_].stride[1], was) << k_;
+      }
+    }
+    resolve(one.kernel, one.a, one.b, nullptr, nullptr, plan);
+    EXPECT_EQ(plan.problem.b_batch, 0);
+    const u64 base = reinterpret_cast<u64>(one.a.data);
+    i64 seen = 0;
+    for (const Map& map : one.maps) {
+      Tiled view;
+      ASSERT_TRUE(tiled_view(one.kernel, plan, map, one.operands[0], "x", view, one.trouble)) << one.trouble.reason;
+      EXPECT_TRUE(check_tiled(view, one.trouble)) << one.trouble.reason;
+      if (map.source != map_a) {
+        EXPECT_EQ(view.batches, map.source == map_b ? 1 : spread);
+        continue;
+      }
+      const i64 front = view.fast - k;  // elements of the row before
+      EXPECT_EQ(front, map.operand * plan.problem.a_batch % 8) << "as the kernel counts them";
+      EXPECT_EQ(view.batches, 1);
+      EXPECT_EQ(view.slow * spread, one.m);
+      EXPECT_TRUE(map.operand > 0 || front == 0) << "nothing lies in front of the first row";
+      for (i64 row = 0; row < view.slow; ++row, ++seen)
+        EXPECT_EQ(view.address + static_cast<u64>(row * view.slow_stride + front * 2),
+                  base + static_cast<u64>((row * spread + map.operand) * stride * 2));
+    }
+    EXPECT_EQ(seen, one.m);
+    EXPECT_EQ(layout_of(one.kernel).problem, 128 * (spread + 2));
+  }
+}
+
+// What does not fit, other kernels take.
+TEST(SpreadRows, LeavesThemToOthers) {
+  struct Reason {
+    const char* reason;
+    std::function<void(Spread&)> make;
+  };
+  const std::vector<Reason> reasons = {
+      {"its 27 rows are no multiple of 8, by which kernel deals them out", [](Spread& s) { s.a.others = 27; }},
+      {"it is 3 matrices, and kernel deals out the rows of one",
+       [](Spread& s) { s.a.batches = 3, s.a.batch = 7777, s.facts[1].batch = 0; }},
+      {"its elements are 2 apart along K, and kernel reads them side by side", [](Spread& s) { s.a.k = 2; }},
+      {"its address is no multiple of 16 bytes", [](Spread& s) { s.a.data = static_cast<const char*>(s.a.data) + 2; }},
+      {"4 rows are 3832 bytes, no multiple of 16", [](Spread& s) { s.kernel.spread_a = 4; }},
+      {"8 rows are -7664 bytes, and the copy engine takes positive strides below 2^40",
+       [](Spread& s) { s.a.other = -479; }},
+      {"8 rows are 0 bytes, and the copy engine takes positive strides below 2^40", [](Spread& s) { s.a.other = 0; }},
+      {"8 rows are 1099511627776 bytes, and the copy engine takes positive strides below 2^40",
+       [](Spread& s) { s.a.other = i64{1} << 36; }},
+  };
+  for (const Reason& reason : reasons) {
+    Spread one(8, 1, 24, 479, 479);
+    reason.make(one);
+    EXPECT_FALSE(one.planned()) << reason.reason;
+    EXPECT_EQ(one.trouble.code, trouble_misfit);
+    EXPECT_STREQ(one.trouble.reason, reason.reason);
+    EXPECT_TRUE(one.trouble.unaligned) << reason.reason;
+    EXPECT_EQ(one.plan.spread, 1);
+  }
+}
+
+// Without elements nothing is copied, and rows stay where they are, however many.
+TEST(SpreadRows, NothingToCopy) {
+  Spread none(8, 1, 27, 479, 479);
+  none.k = none.a.ks = none.b.ks = 0;
+  none.a.empty = none.b.empty = true;
+  EXPECT_TRUE(none.planned()) << none.trouble.reason;
+  EXPECT_EQ(none.plan.spread, 1);
+  EXPECT_EQ(none.plan.problem.m, 27);
+  EXPECT_FALSE(uses_maps(none.kernel, none.plan));
+  Spread rows(8, 1, 0, 479, 479);
+  rows.a.empty = true;
+  EXPECT_TRUE(rows.planned()) << rows.trouble.reason;
+  EXPECT_TRUE(rows.plan.empty);
+}
+
+// One B for all items, of which the packing makes one copy; of elements that change places, a square a block.
+TEST(SpreadRows, PacksOneB) {
+  Spread one(8, 1, 24, 479, 479);
+  one.kernel.pack_b = true;
+  one.b.other = 479, one.b.k = 1, one.b.batch = 12345;  // of a batch of one matrix
+  ASSERT_TRUE(one.planned()) << one.trouble.reason;
+  const Packing& packing = one.plan.packing.factor[0];
+  EXPECT_EQ(packing.batches, 1);
+  EXPECT_EQ(packing.batch_stride, 0);
+  EXPECT_EQ(packing.fast, 136);
+  EXPECT_EQ(packing.slow, 479);
+  EXPECT_EQ(packing.packed_stride, 136);
+  const Entry entry{entry_pack, 0, "pack", 256, 0, 1};
+  Grid grid;
+  ASSERT_TRUE(plan_grid(one.kernel, entry, {"device", 132, {1 << 30, 65535, 65535}}, 0, one.plan, grid, one.trouble));
+  EXPECT_EQ(grid.blocks[0], 5 * 15);
+  EXPECT_EQ(grid.blocks[1], 1);
+  resolve(one.kernel, one.a, one.b, nullptr, nullptr, one.plan);
+  EXPECT_EQ(one.plan.problem.b_batch, 0);
+}
 
 // Rows of all items, one behind the other, that are more than a coordinate counts: another kernel may take them.
 TEST(TiledView, MadeRowsHaveACoordinate) {

@@ -197,6 +197,36 @@ TEST(Package, FactorsInsideOfKernels) {
             "codetta_sample_01234567 has its factor made twice");
 }
 
+// A has a map for each item of its rows: the first in front, the others behind all others.
+TEST(Package, ItemsOfRowsHaveMaps) {
+  using Source = package::CudaTensorMap::Source;
+  const auto said = [](int32_t items, const std::vector<std::pair<Source, uint32_t>>& maps) {
+    Package package = cuda_sample();
+    gpu_of(package).spread_a = items;
+    package.kernels[0].maps.clear();
+    for (const auto& [source, operand] : maps) package.kernels[0].maps.push_back({source, operand, 64, 64, 128});
+    const auto decoded = Package::decode(package.encode());
+    if (!decoded) return reason_of(decoded);
+    EXPECT_EQ(*decoded, package);
+    return std::string();
+  };
+  const std::string kernel = "kernel 0: ";
+  EXPECT_EQ(said(1, {{Source::A, 0}, {Source::B, 0}}), "");
+  EXPECT_EQ(said(2, {{Source::A, 0}, {Source::B, 0}, {Source::A, 1}}), "");
+  EXPECT_EQ(
+      said(4, {{Source::A, 0}, {Source::B, 0}, {Source::Operand, 0}, {Source::A, 1}, {Source::A, 2}, {Source::A, 3}}),
+      "");
+  EXPECT_EQ(said(1, {{Source::A, 1}, {Source::B, 0}}), kernel + "A's map 1 is not where 1 items have it");
+  EXPECT_EQ(said(1, {{Source::A, 0}, {Source::A, 1}}), kernel + "A's map 1 is not where 1 items have it");
+  EXPECT_EQ(said(2, {{Source::A, 0}, {Source::A, 1}, {Source::B, 0}}),
+            kernel + "A's map 1 is not where 2 items have it");
+  EXPECT_EQ(said(3, {{Source::A, 0}, {Source::B, 0}, {Source::A, 2}, {Source::A, 1}}),
+            kernel + "A's map 2 is not where 3 items have it");
+  EXPECT_EQ(said(2, {{Source::A, 0}, {Source::B, 0}}), kernel + "2 items of A's rows have 1 maps");
+  EXPECT_EQ(said(2, {}), kernel + "2 items of A's rows have 0 maps");
+  EXPECT_EQ(said(17, {{Source::A, 0}}), "spread_a is 17, not 1 to 16 (byte 238 of 785)");
+}
+
 TEST(Package, KernelsBelongToTheTarget) {
   Package package = cuda_sample();
   package.target = {};

@@ -9,6 +9,7 @@
 
 #include "ir/bind.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/parameters.hpp"
 #include "support/plain_store.hpp"
 #include "types/dtype.hpp"
 #include "unit/plan/bind_text.hpp"
@@ -373,7 +374,7 @@ TEST(CudaDiscovery, Sm80TakesWhatSm90Refuses) {
     const bool hopper = std::string_view(arch) == "sm_90a";
     EXPECT_EQ(best(odd).family, hopper ? GpuFamily::Sm90 : GpuFamily::Sm80);
     EXPECT_EQ(best(odd).alignment, hopper ? 16 : 1);
-    EXPECT_EQ(best(odd).pack_a && best(odd).pack_b, hopper);
+    EXPECT_EQ(best(odd).spread_a == 8 && best(odd).pack_b, hopper);
     EXPECT_EQ(best(found(split(2, 1), shape_of(512, 512, 512), arch)).family, GpuFamily::Sm80);
     EXPECT_FALSE(
         has_family(found(split(2, 1), shape_of(512, 512, 512, DType::bf16, Layout::Rows), arch), GpuFamily::Sm80));
@@ -442,10 +443,10 @@ TEST(CudaDiscovery, PacksWhatTheCopyEngineCannotRead) {
     EXPECT_NE(sm90, discovery.candidates.end());
     const GpuGemmConfig& c = package::gpu(sm90->config);
     return std::string(c.pack_a ? "A" : "") + (c.pack_b ? "B" : "") + (c.a_k_major ? " k" : " m") +
-           (c.b_k_major ? "k" : "n");
+           (c.b_k_major ? "k" : "n") + (c.spread_a > 1 ? " spread" : "");
   };
   EXPECT_EQ(packs([](GemmShape&) {}), " kk");
-  EXPECT_EQ(packs([](GemmShape& s) { s.a_row_stride += 1; }), "A kk");
+  EXPECT_EQ(packs([](GemmShape& s) { s.a_row_stride += 1, s.m = 2047; }), "A kk");
   EXPECT_EQ(packs([](GemmShape& s) { s.a_row_stride = 0; }), "A kk");
   EXPECT_EQ(packs([](GemmShape& s) { s.b_alignment = 2; }), "B kk");
   EXPECT_EQ(packs([](GemmShape& s) { s.b_k_stride = 2; }), "B kk");
@@ -457,6 +458,88 @@ TEST(CudaDiscovery, PacksWhatTheCopyEngineCannotRead) {
               s.b_k_stride = 2048, s.b_col_stride = 1;
             }),
             "B kk");
+}
+
+// Rows of A that begin anywhere are read where they lie, beside kernels that pack them: where M, strides and the
+// epilogue let them be items, and as one B along N serves all.
+TEST(CudaDiscovery, SpreadsRowsThatBeginAnywhere) {
+  const auto spread = [](const package::EpilogueProgram& program, void (*change)(GemmShape&)) {
+    GemmShape shape = shape_of(65536, 1024, 479);
+    change(shape);
+    const plan::GpuFacts gpu = plan::gpu_facts("sm_90a");
+    int items = 1, packed = 0, least = INT32_MAX;
+    for (const GpuGemmConfig& c : plan::sm90_configurations({program, shape, gpu})) {
+      if (c.spread_a == 1) ++packed, least = std::min<int>(least, c.pack_a);
+      if (c.spread_a == 1) continue;
+      EXPECT_TRUE(items == 1 || items == c.spread_a);
+      items = c.spread_a;
+      EXPECT_FALSE(c.pack_a || c.b_k_major || c.stream_k || c.k_split > 1);
+      EXPECT_EQ(c.pack_b, shape.b_k_stride == 1 || shape.b_k_stride % 8 != 0);
+      EXPECT_NE(plan::cuda_kernel_name(c, "sm_90a").find("_sa" + std::to_string(items)), std::string::npos);
+      EXPECT_EQ(c.alignment, 16);
+    }
+    EXPECT_GT(packed, 0) << "the same without";
+    EXPECT_TRUE(items == 1 || least == 1);
+    return items;
+  };
+  const auto as_is = [](GemmShape&) {};
+  const auto program = plain();
+  EXPECT_EQ(spread(program, as_is), 8);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.a_row_stride = 482; }), 4);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.a_row_stride = 484; }), 2);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.a_row_stride = 480; }), 1) << "read as it is";
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.a = s.b = DType::f16; }), 8);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.b_k_stride = 1024, s.b_col_stride = 1; }), 8);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.b_k_stride = 1025, s.b_col_stride = 1; }), 8);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.m = 65532; }), 1) << "no multiple of 8";
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.m = 65532, s.a_row_stride = 482; }), 4);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.m_multiple = 4; }), 1) << "only hinted to be one";
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.m_multiple = 8; }), 8);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.batch = 2, s.a_batch_stride = 65536 * 479; }), 1);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.a_alignment = 2; }), 1);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.a_k_stride = 2, s.a_row_stride = 959; }), 1);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.a_row_stride = -479; }), 1);
+  EXPECT_EQ(spread(program, [](GemmShape& s) { s.a = s.b = DType::f32, s.math = MathMode::Tf32; }), 1)
+      << "B lies along K";
+  package::EpilogueProgram other = plain();
+  other.phases[0].insts.push_back({.kind = package::Inst::Kind::RowIndex, .type = DType::i64});
+  EXPECT_EQ(spread(other, as_is), 1) << "rows have numbers";
+  other = plain();
+  other.reductions.push_back({package::ReduceKind::Sum, package::ReduceAxis::Column, false, 0, DType::f32, 0, 1});
+  EXPECT_EQ(spread(other, as_is), 1) << "sums over the rows of an item";
+  other.reductions[0].axis = package::ReduceAxis::Row;
+  EXPECT_EQ(spread(other, as_is), 8);
+  other = plain();
+  other.operands[0].access = package::Access::Indexed;
+  EXPECT_EQ(spread(other, as_is), 1) << "its strides have no place for items";
+  // Rows of an item that lie side by side are not next to each other.
+  other = plain();
+  other.operands[0].column_major = true, other.operands[0].unit_stride = false;
+  const plan::GpuFacts gpu = plan::gpu_facts("sm_90a");
+  for (const GpuGemmConfig& c : plan::sm90_configurations({other, shape_of(65536, 1024, 479), gpu}))
+    EXPECT_FALSE(c.copied && c.spread_a > 1);
+  // Parameters have room for a map of every item.
+  other = plain();
+  const int64_t room = plan::free_parameter_bytes(2) - plan::parameter_bytes(other);
+  const auto arguments = static_cast<size_t>(room / 8);
+  other.arguments.resize(other.arguments.size() + arguments, {"s", DType::f32, true, false, {}});
+  EXPECT_EQ(spread(other, as_is), 1);
+  other.arguments.resize(other.arguments.size() - 7 * 128 / 8);
+  EXPECT_EQ(spread(other, as_is), 8);
+}
+
+// Rows and items of the problem that it then is; A is not packed, which costs what it is more than to read it so.
+TEST(CudaRanking, SpreadRowsAreAheadOfPackedOnes) {
+  const GemmShape shape = shape_of(65536, 1024, 479), spread = plan::spread_rows(shape, 8);
+  EXPECT_EQ(spread.batch, 8);
+  EXPECT_EQ(spread.m, 8192);
+  EXPECT_EQ(spread.a_batch_stride, 479);
+  EXPECT_EQ(spread.a_row_stride, 8 * 479);
+  EXPECT_TRUE(plan::spread_rows(shape, 1) == shape);
+  const GpuGemmConfig first = best(found(shape));
+  EXPECT_EQ(first.spread_a, 8);
+  // Of 64 rows, 8 an item fill an eighth of a tile.
+  EXPECT_EQ(best(found(shape_of(64, 1024, 4095))).spread_a, 1);
 }
 
 TEST(CudaRejections, SayWhyWithNumbers) {
