@@ -13,8 +13,8 @@
 // before the piece is there, which loads what it can into `held` (Epilogue::Ahead), and phase_0<P>(params, tile, held).
 // Config offers constexpr what package::GpuGemmConfig says: tile_m, tile_n, tile_k, stages, cluster_m, cluster_n,
 // consumers, pingpong, k_split, piece_rows, piece_cols, threads, shared_bytes, ways (parts of the split), alignment,
-// math, a_k_major, b_k_major, copied, stream_k, spread_a (sm_90a), and types A, B (storage), Accumulator. With `copied` the body
-// is that of kernels/copies.h, and Epilogue has Copies, Rows, phase_0 over a strip and end_0 instead.
+// math, a_k_major, b_k_major, copied, stream_k, spread_a (sm_90a), and types A, B (storage), Accumulator. With `copied`
+// the body is that of kernels/copies.h, and Epilogue has Copies, Rows, phase_0 over a strip and end_0 instead.
 //
 // Parts of a split lie in blocks in a tile: accumulator column j of a tile belongs to part j / (tile_n / ways) and to
 // root column tile_n0 + j % (tile_n / ways); which column of B that is, Problem::chunk says (column_of_b below).
