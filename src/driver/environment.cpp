@@ -15,7 +15,8 @@ namespace codetta::driver {
 namespace {
 
 constexpr std::string_view pass_names =
-    "fold_constants|simplify_algebra|eliminate_layout|eliminate_common_subexpressions|eliminate_dead_code";
+    "reduce_products|fold_constants|simplify_algebra|eliminate_layout|eliminate_common_subexpressions|"
+    "eliminate_dead_code|merge_mixed_dims";
 constexpr std::array<base::OptionRow, 5> debug_table{{
     {"dump", "graph|plan|memory|source"},  // a stage of each compile
     {"time", "passes"},                    // how long each pass and compile took

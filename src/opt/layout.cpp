@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout ops against element-wise ones: f(permute(x), permute(y)) = permute(f(x, y)), in the direction that leaves
 // fewer of them. dropout and the index functions depend on the position and stay where they are.
+#include <utility>
+
+#include "ir/reshape.hpp"
 #include "opt/rules.hpp"
 #include "types/dtype.hpp"
 
@@ -82,13 +85,43 @@ Rewrite reshape_through(const Candidate& n, RuleContext& x) {
   return result;
 }
 
+// Dims that other dims are made of, where no dim of them is known to have two elements, in whose steps all could be
+// counted: they become one.
+Rewrite reshape_mixed(const Candidate& n, RuleContext& x) {
+  if (n.op != Op::reshape) return {};
+  ir::TensorType type = x.type(n.operands[0]);
+  const std::vector<ir::Dim> from = std::exchange(type.shape, {});
+  std::vector<size_t> into(from.size());  // the dim that each becomes a part of
+  for (size_t d = 0; d < from.size(); ++d) into[d] = d;
+  for (const ir::ReshapeSegment& segment : ir::reshape_segments(n.type.shape, from)) {
+    if (segment.to.size() < 2 || segment.from.size() < 2 || ir::step_of(segment, from)) continue;
+    for (const size_t d : segment.from) into[d] = segment.from[0];
+  }
+  std::vector<ir::Dim> merged = from;
+  for (size_t d = from.size(); d-- > 0;) {
+    if (into[d] == d) {
+      type.shape.insert(type.shape.begin(), merged[d]);
+    } else {
+      merged[into[d]] = merged[into[d]] * merged[d];
+    }
+  }
+  if (type.shape.size() == from.size()) return {};
+  const NodeId whole = x.add({Op::reshape, n.operands, ir::ReshapeAttr{type.shape}, type});
+  return Candidate{Op::reshape, {whole}, n.attr, n.type};
+}
+
 constexpr Rule layout_table[] = {
     {"permute_through", "permute(f(permute(x, p), y), q) = f(permute(x, p[q]), permute(y, q))", permute_through},
     {"reshape_through", "reshape(f(reshape(x, s), y), shape of x) = f(x, reshape(y, shape of x))", reshape_through},
 };
 
+constexpr Rule mixed_dims_table[] = {
+    {"reshape_mixed", "reshape(x, (n, m)) = reshape(reshape(x, (m*n,)), (n, m)), where x is (m, n)", reshape_mixed},
+};
+
 }  // namespace
 
+std::span<const Rule> mixed_dims_rules() { return mixed_dims_table; }
 std::span<const Rule> layout_rules() { return layout_table; }
 
 }  // namespace codetta::opt

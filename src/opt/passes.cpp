@@ -109,6 +109,10 @@ Result<ir::Graph> eliminate_common_subexpressions(const ir::Graph& graph, std::v
   return std::move(builder).finish();
 }
 
+Result<ir::Graph> merge_mixed_dims(const ir::Graph& graph, std::vector<Fired>& fired) {
+  return run_rules(graph, mixed_dims_rules(), fired);
+}
+
 namespace {
 
 Result<ir::GraphRef> optimized(const ir::GraphRef& child, const RunOptions& options) {

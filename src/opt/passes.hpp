@@ -28,6 +28,9 @@ Result<ir::Graph> eliminate_common_subexpressions(const ir::Graph& graph, std::v
 // Nodes that no output needs; inputs stay.
 Result<ir::Graph> eliminate_dead_code(const ir::Graph& graph, std::vector<Fired>& fired);
 
+// Reshapes that mix dims of symbolic sizes go by way of one dim, whose elements can be counted wherever they lie.
+Result<ir::Graph> merge_mixed_dims(const ir::Graph& graph, std::vector<Fired>& fired);
+
 // Properties that hold from the pass that establishes them on.
 enum Property : uint8_t {
   folded = 1,
@@ -50,6 +53,7 @@ inline constexpr Pass all_passes[] = {
     {"eliminate_layout", eliminate_layout, simplified, layouts_met},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions, 0, no_common_subexpressions},
     {"eliminate_dead_code", eliminate_dead_code, 0, no_dead_code},
+    {"merge_mixed_dims", merge_mixed_dims, simplified, 0},
 };
 
 struct RunOptions {

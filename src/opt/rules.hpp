@@ -11,5 +11,6 @@ std::span<const Rule> algebra_rules();
 std::span<const Rule> layout_rules();
 std::span<const Rule> fold_rules();
 std::span<const Rule> product_rules();
+std::span<const Rule> mixed_dims_rules();
 
 }  // namespace codetta::opt

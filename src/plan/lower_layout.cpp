@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/reshape.hpp"
 #include "plan/lowering.hpp"
 
 namespace codetta::plan {
@@ -34,48 +35,6 @@ Result<void> Lowering::need_constant_sizes(NodeId node) const {
 }
 
 namespace {
-
-bool is_one(const Dim& dim) { return dim == Dim::constant(1); }
-
-// Dims [begin, end) of a shape that hold as many elements as those of another.
-struct Segment {
-  std::vector<size_t> to, from;
-};
-// Where the products of the trailing dims agree, a shape can be cut; dims of size 1 belong to no segment.
-std::vector<Segment> segments_of(const std::vector<Dim>& to, const std::vector<Dim>& from) {
-  std::vector<Segment> segments;
-  size_t i = to.size(), j = from.size();
-  while (true) {
-    while (i > 0 && is_one(to[i - 1])) --i;
-    while (j > 0 && is_one(from[j - 1])) --j;
-    if (i == 0 && j == 0) return segments;
-    if (i == 0 || j == 0) return {};
-    // The shortest pair of runs whose products agree, by trying every length: ranks are small.
-    bool found = false;
-    for (size_t total = 2; total <= i + j && !found; ++total) {
-      for (size_t a = 1; a < total && a <= i && !found; ++a) {
-        const size_t b = total - a;
-        if (b > j) continue;
-        Dim left = Dim::constant(1), right = Dim::constant(1);
-        for (size_t d = i - a; d < i; ++d) left = left * to[d];
-        for (size_t d = j - b; d < j; ++d) right = right * from[d];
-        if (!(left == right)) continue;
-        Segment segment;
-        for (size_t d = i - a; d < i; ++d) {
-          if (!is_one(to[d])) segment.to.push_back(d);
-        }
-        for (size_t d = j - b; d < j; ++d) {
-          if (!is_one(from[d])) segment.from.push_back(d);
-        }
-        segments.push_back(std::move(segment));
-        i -= a;
-        j -= b;
-        found = true;
-      }
-    }
-    if (!found) return {};
-  }
-}
 
 // The position in a segment, in elements.
 Index position(const Location& at, const std::vector<Dim>& shape, const std::vector<size_t>& dims) {
@@ -127,7 +86,7 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
     for (const Dim& dim : dims) {
       constant = constant && dim.is_constant();
       empty = empty || dim == Dim::constant(0);
-      any = any || !is_one(dim);
+      any = any || !(dim == Dim::constant(1));
       sizes.push_back(dim.as_constant().value_or(0));
     }
     return sizes;
@@ -137,9 +96,9 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
     if (auto exact = delinearize(linearize(at, to_sizes), from_sizes)) return exact;
     if (!contiguous || empty) return std::nullopt;
   }
-  const std::vector<Segment> segments = segments_of(shape, from);
+  const std::vector<ir::ReshapeSegment> segments = ir::reshape_segments(shape, from);
   if (any && segments.empty()) return std::nullopt;
-  for (const Segment& segment : segments) {
+  for (const ir::ReshapeSegment& segment : segments) {
     if (segment.to.size() == 1 && segment.from.size() == 1) {
       result[segment.from[0]] = at[segment.to[0]];
       continue;
@@ -166,15 +125,10 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
       continue;
     }
     if (!contiguous) return std::nullopt;
-    // In steps of a dim of two elements or more, beyond its end: the segment's last, or one inside of it.
-    std::optional<size_t> base;
-    Dim step = Dim::constant(1);
-    for (size_t d = segment.from.back(); d < from.size() && !base; ++d) {
-      if (d > segment.from.back()) step = step * from[d];
-      const auto low = from[d].lower_bound();
-      if (low && *low >= 2) base = d;
-    }
+    const auto base = ir::step_of(segment, from);
     if (!base) return std::nullopt;
+    Dim step = Dim::constant(1);
+    for (size_t d = segment.from.back() + 1; d <= *base; ++d) step = step * from[d];
     result[*base] = result[*base] + scaled(index, step);
   }
   return result;

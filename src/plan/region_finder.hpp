@@ -239,6 +239,7 @@ class RegionFinder {
   std::vector<std::vector<NodeId>> of_level_;      // by level: in graph order
   std::vector<NodeId> of_no_level_;                // what depends on no head
   std::vector<bool> cut_, forced_;                 // by node, growing: not behind its product; in memory
+  std::vector<bool> beside_;                       // by node: in a temporary beside its outputs, which may have gaps
   std::vector<bool> statistic_;                    // by node: tried where what it reduces is stored, or there
   std::map<int32_t, RowStatistics> statistics_;    // by level: with those of this product
   std::vector<uint32_t> users_;                    // by node: operands and outputs that it is

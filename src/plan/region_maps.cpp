@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "device/gpu/abi.h"
+#include "ir/reshape.hpp"
 #include "plan/parameters.hpp"
 #include "plan/region_finder.hpp"
 
@@ -285,9 +286,11 @@ Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId fai
     note(n, action::stored, error);
     return true;
   };
-  const auto copy = [&](NodeId n) {  // an input, or what a step makes where an output lies, so that it has no gaps
-    const bool made = is_made(n) && !is_hooked(n) && !lies_contiguous(n);
-    if (!(made || is_input(n)) || forced_[n.index()] || n == node) return false;
+  const auto copy = [&](NodeId n) {  // an input, or what is read where an output lies, so that it has no gaps
+    const bool by_step = is_made(n) && !is_hooked(n);
+    const bool apart = !is_input(n) && is_leaf(n) && !lies_contiguous(n);
+    if (n == node || !(is_input(n) ? !forced_[n.index()] : apart)) return false;
+    beside_[n.index()] = apart && !by_step;
     force(n);
     note(n, action::copied, error);
     return true;
@@ -305,6 +308,7 @@ Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId fai
   }
   if (info.op == Op::reshape) {
     const NodeId operand = graph_.operands(failed)[0];
+    if (ir::needs_order(graph_.type(failed).shape, graph_.type(operand).shape) && store(failed)) return {};
     if (store(operand) || copy(operand)) return {};
   }
   if ((info.is_reduction() || info.op == Op::join) && store(failed)) return {};

@@ -43,7 +43,7 @@ std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, con
 
 bool RegionFinder::of_output(NodeId leaf, const std::vector<bool>& outputs) const {
   const auto in = [&](const StoredValue& place) { return place.output && outputs[*place.output]; };
-  if (outputs.empty() || is_input(leaf)) return false;
+  if (outputs.empty() || is_input(leaf) || beside_[leaf.index()]) return false;
   if (is_made(leaf) && !is_hooked(leaf)) return in(place_of_result(leaf));
   const std::vector<StoredValue> places = places_of(leaf, leaf, 0);
   return std::any_of(places.begin(), places.end(), in);
@@ -130,7 +130,12 @@ std::vector<StoredValue> RegionFinder::places_of(NodeId node, NodeId target, siz
     places.push_back({node, target, part, o});
     readable = readable || graph_.outputs()[o].dtype == graph_.type(target).dtype;
   }
-  if (read_[target.index()] && (!readable || is_input(target))) places.push_back({node, target, part, std::nullopt});
+  const StoredValue temporary{node, target, part, std::nullopt};
+  if (beside_[target.index()]) {
+    places.insert(places.begin(), temporary);  // the first place is where it is read
+  } else if (read_[target.index()] && (!readable || is_input(target))) {
+    places.push_back(temporary);
+  }
   return places;
 }
 

@@ -128,6 +128,7 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
       level_(graph.size(), no_product),
       cut_(graph.size()),
       forced_(graph.size()),
+      beside_(graph.size()),
       statistic_(graph.size()),
       hooked_(graph.size()),
       looked_at_(graph.size()),

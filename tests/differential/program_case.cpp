@@ -33,6 +33,7 @@ RandomProgramOptions options_of(std::mt19937_64& random, const std::string& name
   options.puts = false;  // libraries add no narrow floats at indices
   options.control = random() % 2 == 0;
   options.donated = random() % 2 == 0 ? 40 : 0;
+  options.across = random() % 2 == 0;
   options.name = name;
   return options;
 }

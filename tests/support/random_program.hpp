@@ -24,6 +24,7 @@ struct RandomProgramOptions {
   bool control = false;    // cond and while_loop
   bool composites = true;  // softmax, rms_norm, layer_norm
   bool products = true;    // the first operation is one
+  bool across = false;     // reshapes that cut across the dims of a value; values are returned that others use, too
   int donated = 0;         // of 100 parameters, so many give their memory up
   std::string name = "program";
 };
@@ -347,6 +348,109 @@ class Generator {
     }
   }
 
+  // Other dims of as many elements: the primes of the constant ones, and the symbols, dealt out anew.
+  std::vector<Dim> dealt_out(const std::vector<Dim>& shape) {
+    int64_t count = 1;
+    std::vector<Dim> factors;
+    for (const Dim& dim : shape) {
+      const auto constant = dim.as_constant();
+      constant ? void(count *= *constant) : factors.push_back(dim);
+    }
+    for (int64_t prime = 2; count > 1; count % prime == 0 ? count /= prime : ++prime) {
+      if (count % prime == 0) factors.push_back(Dim::constant(prime));
+    }
+    std::vector<Dim> dims(static_cast<size_t>(1 + pick(3)), Dim::constant(1));
+    for (const Dim& factor : factors) {
+      Dim& dim = dims[static_cast<size_t>(pick(static_cast<int64_t>(dims.size())))];
+      dim = dim * factor;
+    }
+    return dims;
+  }
+  static std::string reshaped(const std::string& x, const std::vector<Dim>& shape) {
+    return "reshape(" + x + ", (" + list(shape, false) + (shape.size() == 1 ? ",))" : "))");
+  }
+
+  // A value by another view of its elements: as it is, transposed, in part, joined with another, reduced or multiplied.
+  bool across() {
+    const size_t i = any_value();
+    std::vector<Dim> shape = values_[i].shape;
+    const DType dtype = values_[i].dtype;
+    if (shape.empty() || count_of(shape) == 0) return false;
+    std::string x = use(i);
+    const auto last = static_cast<int64_t>(shape.size()) - 1;
+    const auto size = shape.back().as_constant();
+    const int64_t form = pick(8);
+    if (form == 0 && last > 0) {
+      x = "transpose(" + x + ", 0, " + std::to_string(last) + ")";
+      std::swap(shape.front(), shape.back());
+    } else if (form == 1 && size && *size > 1) {
+      x += "[..., 1:]";
+      shape.back() = Dim::constant(*size - 1);
+    }
+    const std::vector<Dim> view = dealt_out(shape);
+    x = reshaped(x, view);
+    switch (form) {
+      case 2: {
+        std::vector<Dim> both = view;
+        both[0] = both[0] + both[0];
+        return define("concat(" + x + ", " + x + " * 0.5, dim=0)", both, widened(dtype));
+      }
+      case 3: {
+        std::vector<Dim> rest = view;
+        rest.pop_back();
+        return define("sum(" + x + ", dim=-1, keepdim=False) * 0.5", rest);
+      }
+      case 4: {  // read in two ways
+        const std::vector<Dim> other = dealt_out(shape);
+        return define(x + " - " + reshaped("tanh(" + reshaped(values_[i].name, other) + ")", view), view,
+                      widened(dtype));
+      }
+      case 5: {
+        if (view.size() < 2) return define("tanh(" + x + ")", view, widened(dtype));
+        std::vector<Dim> weight{view.back(), Dim::constant(2 + pick(6))}, out = view;
+        out.back() = weight[1];
+        if (count_of(out) > max_elements) return define(x, view, dtype);
+        const std::string w = add_parameter(dtype, weight);
+        values_.back().used = true;
+        return define(x + " @ " + w, out);
+      }
+      case 6: {  // in another function, inlined or as a branch; of f32 only, which both sides make
+        if (dtype != DType::f32) return define(x, view, dtype);
+        const std::string id = std::to_string(made_), of = values_[i].name;
+        const std::string body = "    y = x * 0.5\n    z = exp(" + reshaped("y", view) + ")\n    return y, z\n\n";
+        functions_ += "def whole" + id + "(x):\n" + body;
+        std::string call = "whole" + id + "(" + of + ")";
+        if (options_.control && pick(2) == 0) {
+          const std::string p = add_parameter(DType::i32, {Dim::constant(1)}, 2);
+          functions_ += "def part" + id + "(x):\n    y = relu(x)\n    return y, " + reshaped("y", view) + " - 1.0\n\n";
+          call = "cond(" + p + " > 0, whole" + id + ", part" + id + ", " + of + ")";
+        }
+        const std::string first = "v" + std::to_string(made_++), second = "v" + std::to_string(made_++);
+        body_ += "    " + first + ", " + second + " = " + call + "\n";
+        values_.push_back({first, dtype, shape, false, false});
+        values_.push_back({second, dtype, view, false, false});
+        return true;
+      }
+      case 7: {  // what a loop carries, by turns
+        if (!options_.control || dtype != DType::f32) return define("abs(" + x + ")", view, widened(dtype));
+        const std::string id = std::to_string(made_), name = "v" + std::to_string(made_++);
+        functions_ += "def more" + id + "(i, x, s):\n    return i < " + std::to_string(pick(4)) + "\n\ndef step" + id +
+                      "(i, x, s):\n    y = tanh(x) + 0.25\n    return i + 1, " +
+                      reshaped(reshaped("y", view) + " * 0.5", shape) + ", s + sum(" + reshaped("y", view) +
+                      ", dim=0)\n\n";
+        std::vector<Dim> sums = view;
+        sums[0] = Dim::constant(1);
+        body_ += "    _, " + name + ", " + name + "s = while_loop(more" + id + ", step" + id + ", 0, " +
+                 values_[i].name + ", zeros(" + list(sums, false) + "))\n";
+        values_.push_back({name, dtype, shape, false, false});
+        values_.push_back({name + "s", dtype, sums, false, false});
+        return true;
+      }
+      default:
+        return pick(2) == 0 ? define(x, view, dtype) : define("tanh(" + x + ")", view, widened(dtype));
+    }
+  }
+
   bool slice() {
     const size_t i = any_value();
     std::vector<Dim> shape = values_[i].shape;
@@ -459,6 +563,10 @@ class Generator {
   }
 
   void operation() {
+    if (options_.across && pick(4) == 0) {
+      across();
+      return;
+    }
     switch (pick(12)) {
       case 0:
       case 1:
@@ -505,11 +613,12 @@ class Generator {
     }
   }
 
-  // Returns everything that nothing uses. Each symbol that something says gets a parameter with that size.
+  // Returns everything that nothing uses, and some of what is used. Each symbol that something says gets a parameter
+  // with that size.
   void finish() {
     std::string returned;
     for (const Value& value : values_) {
-      if (value.parameter || value.used) continue;
+      if (value.parameter || (value.used && !(options_.across && pick(3) == 0))) continue;
       returned += (returned.empty() ? "" : ", ") + value.name;
       program_.outputs.push_back(value.name);
     }

@@ -93,12 +93,32 @@ TEST_F(ProgramLayouts, RandomPrograms) {
     test::RandomProgramOptions options;
     options.operations = 6;
     options.control = true;
+    options.across = seed % 2 == 0;
     const test::RandomProgram made = test::random_program(seed, options);
     const Program program = Program::parse(made.text).value();
     if (const auto inputs = program.missing({}, made.sizes, 4); !inputs) continue;
     const auto compiled = compile(program, Target::host(), {}, here);
     ASSERT_TRUE(compiled) << made.text << compiled.error().render();
     check(program, *compiled, made.sizes, seed, here, fmt::format("seed {}\n{}", seed, made.text));
+  }
+}
+
+// Outputs have gaps, or are turned, while what they hold is read across its dims.
+TEST_F(ProgramLayouts, OutputsThatAreReadAcrossTheirDims) {
+  Context here = context(false);
+  const Program program = Program::parse(
+                              "def one(y):\n    a = y * 2.0\n    return a, reshape(a, (11, n))\n"
+                              "def other(y):\n    a = y - 1.0\n    return a, exp(reshape(a, (11, n)))\n"
+                              "def f(x: f32[\"n\", 16], w: f32[16, 11], p: i32[1]):\n"
+                              "    y = x @ w\n    z = tanh(reshape(y, (11, n)))\n    u = relu(x)\n"
+                              "    v = sum(reshape(u, (4, \"4*n\")), dim=0)\n"
+                              "    a, b = cond(p > 0, one, other, y)\n    return y, z, u, v, a, b\n",
+                              "p.py")
+                              .value();
+  const auto compiled = compile(program, Target::host(), {}, here);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    for (const int64_t n : {1, 6, 24}) check(program, *compiled, {{"n", n}}, seed, here, fmt::format("seed {}", seed));
   }
 }
 

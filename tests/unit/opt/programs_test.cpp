@@ -98,6 +98,38 @@ TEST(RandomPrograms, PassesReachTheGraphsInside) {
   EXPECT_EQ(attr.otherwise->size(), 1U) << ir::print(*attr.otherwise);
 }
 
+// No dim of them need have two elements, so that they are read as one, which may lie anywhere.
+TEST(RandomPrograms, MixedDimsOfSymbolicSizesBecomeOne) {
+  const auto function = frontend::parse_program(
+      source_of("def f(x: f32[3, \"n\", 2, \"m\"], v: f32[\"n\", \"m\", 2], w: f32[\"n\", 2]):\n"
+                "    y = reshape(x, (3, 2*m, n))\n    z = reshape(v, (2*m, n))\n    u = reshape(w, (2, n))\n"
+                "    return y, z, u\n"));
+  ASSERT_TRUE(function);
+  const auto graph = ir::bind_program(*function);
+  ASSERT_TRUE(graph) << graph.error().render();
+  const auto optimized = optimize(*graph);
+  ASSERT_TRUE(optimized) << optimized.error().render();
+  EXPECT_EQ(optimized->passes.back().fired.at(0).rule, "reshape_mixed");
+  EXPECT_EQ(optimized->passes.back().fired.at(0).count, 1u) << "v and w are counted in twos";
+  const ir::Graph& now = optimized->graph;
+  const ir::NodeId whole = now.operands(now.outputs()[0].node)[0];
+  EXPECT_EQ(ir::to_string(now.type(whole)), "f32[3, 2*m*n]") << ir::print(now);
+  EXPECT_EQ(now.operands(whole)[0], now.inputs()[0].node);
+  EXPECT_EQ(optimize(now)->graph, now);
+  Data x(DType::f32, {3, 4, 2, 5}), v(DType::f32, {4, 5, 2}), w(DType::f32, {4, 2});
+  x.fill_normal(1);
+  v.fill_normal(2);
+  w.fill_normal(3);
+  const oracle::OracleInput inputs[] = {x.view(), v.view(), w.view()};
+  const auto before = oracle::evaluate(*graph, inputs), after = oracle::evaluate(now, inputs);
+  ASSERT_TRUE(before && after);
+  for (size_t o = 0; o < 3; ++o) {
+    const auto &wanted = before->outputs[o].elements, &found = after->outputs[o].elements;
+    ASSERT_EQ(wanted.size(), found.size());
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(wanted[i].value, found[i].value);
+  }
+}
+
 // What a loop hands on as it got it is read where it was.
 TEST(RandomPrograms, ResultsThatALoopLeavesAloneAreItsOperands) {
   const auto function =

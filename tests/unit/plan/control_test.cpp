@@ -36,6 +36,7 @@ TEST(PlanControl, RandomProgramsHaveNoDefect) {
     options.symbolic = seed % 3 != 0;
     options.control = true;
     options.products = seed % 5 != 0;
+    options.across = seed % 7 < 3;
     const test::RandomProgram program = test::random_program(seed, options);
     const auto plan = plan_of(program.text);
     if (!plan) {  // a reason, before anything is emitted

@@ -28,6 +28,7 @@ TEST(PlanForEmptySizes, RandomProgramsMissNothing) {
     options.operations = 4 + static_cast<int>(seed % 12);
     options.control = seed % 4 == 0;
     options.products = seed % 5 != 0;
+    options.across = seed % 7 < 3;
     const test::RandomProgram program = test::random_program(seed, options);
     const char* const gpu = seed % 3 == 0 ? "hip:gfx942" : seed % 3 == 1 ? "cuda:sm_80" : "metal:apple9";
     const auto any = plan_on(gpu, program.text, plan::Alignment::Any);

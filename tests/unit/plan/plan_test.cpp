@@ -441,6 +441,47 @@ TEST(PlanProgram, CutsWhereFusionEnds) {
             "map.!; product y!");
 }
 
+// The output may have gaps, and what cuts across the dims of a value is read where it has none.
+TEST(PlanProgram, WhatIsReturnedAndReadAcrossItsDimsIsStoredTwice) {
+  const std::string head = "def f(x: f32[24, 16], w: f32[16, 11]):\n";
+  const char* bodies[] = {
+      "    y = x @ w\n    z = tanh(reshape(y, (11, 24)))\n    return y, z\n",
+      "    y = relu(x)\n    v = reshape(y, (32, 12))\n    z = (w @ x[:11])[:, :12] + sum(v, dim=0)\n    return y, z, "
+      "v\n",
+      "    y = x @ w\n    z = reshape(y, (33, 8)) * reshape(y, (11, 24))[:1, :8]\n    return y, z\n",
+      "    y = x @ w\n    z = reshape(y, (33, 8)) @ x[:8]\n    return y, z\n",
+      "    y = index_put(x, 3, x[0])\n    z = exp(reshape(y, (32, 12)))\n    u = x @ w\n    return y, z, u\n",
+  };
+  for (const std::string body : bodies) {
+    const auto graph = test::bind_program_text(head + body);
+    ASSERT_TRUE(graph) << graph.error().render();
+    for (const char* name : {"cpu:generic", "cuda:sm_90a", "cuda:sm_80", "hip:gfx942", "metal:apple9"}) {
+      if (body.find("index_put") != std::string::npos && name[0] == 'm') continue;
+      const auto planned = plan::plan_program(*graph, Target::parse(name).value(), {}, {});
+      ASSERT_TRUE(planned) << name << "\n" << body << planned.error().render();
+      const auto y = std::find_if(planned->buffers.begin(), planned->buffers.end(),
+                                  [](const package::Buffer& buffer) { return buffer.name == "y"; });
+      const auto output = static_cast<uint32_t>(y - planned->buffers.begin());
+      size_t written = 0;
+      for (const package::Step& step : planned->steps) {
+        if (const auto* copy = std::get_if<package::Copy>(&step)) written += copy->target == output ? 1 : 0;
+        const auto* launch = std::get_if<package::LaunchKernel>(&step);
+        if (launch == nullptr) continue;
+        if (launch->product) {
+          EXPECT_NE(launch->product->a, output) << name << "\n" << body;
+        }
+        const auto& arguments = planned->kernels[launch->kernel].lowered.program.arguments;
+        for (size_t a = 0; a < arguments.size(); ++a) {
+          if (launch->arguments[a] != output) continue;
+          EXPECT_TRUE(arguments[a].is_output) << name << "\n" << body << plan::to_string(*planned);
+          ++written;
+        }
+      }
+      EXPECT_EQ(written, 1u) << name << "\n" << body << plan::to_string(*planned);
+    }
+  }
+}
+
 // Whether each product's kernel of the program may have its epilogue's matrices copied by the engine of sm_90a.
 std::vector<bool> copied(const std::string& parameters, const std::string& body,
                          plan::Alignment alignment = plan::Alignment::Hinted) {
