@@ -213,7 +213,7 @@ TEST_F(PythonHost, FailuresSayWhatAndWhere) {
   other.package.target.isa = cpu_supports(CpuIsa::neon) ? CpuIsa::amx : CpuIsa::neon;
   write("foreign", emit_python(other.package, options_).value(), other.package, other.bindings);
   std::string newer = emit_python(StepProgram().package, options_).value();
-  const std::string number = "_INTERFACE = 3 ";
+  const std::string number = "_INTERFACE = 4 ";
   ASSERT_NE(newer.find(number), std::string::npos);
   write("newer", newer.replace(newer.find(number), number.size(), "_INTERFACE = 7 "), other.package, other.bindings);
   std::string other_struct = emit_python(StepProgram().package, options_).value();
