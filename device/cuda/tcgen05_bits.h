@@ -3,13 +3,7 @@
 // compiles too (tests/unit/device_cuda holds it to the tables of the PTX ISA).
 #pragma once
 
-#include "device/gpu/abi.h"
-
-#ifdef __CUDACC__
-#define CODETTA_ANYWHERE __device__ __forceinline__
-#else
-#define CODETTA_ANYWHERE inline
-#endif
+#include "device/gpu/anywhere.h"
 
 namespace codetta::gpu::ptx {
 

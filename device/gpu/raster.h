@@ -3,7 +3,7 @@
 // too.
 #pragma once
 
-#include "device/cuda/tcgen05_bits.h"
+#include "device/gpu/anywhere.h"
 
 namespace codetta::gpu {
 
@@ -30,17 +30,13 @@ struct Raster {
     blocks_slice = splits ? (u32)(p.k_slice / tile_k) : blocks_k;
     rank = own;
   }
-  // Groups of `group` rows of clusters; within one, down the rows, then along the columns, every other group backwards.
   CODETTA_ANYWHERE Unit unit(u32 index) const {
     const u32 per_batch = wide_m * wide_n;
     const u32 outer = index / per_batch, inner = index - outer * per_batch;
-    const u32 per_group = group * wide_n;
-    const u32 g = inner / per_group, q = inner - g * per_group;
-    const u32 height = wide_m - g * group < group ? wide_m - g * group : group;
-    const u32 along = q / height, down = q - along * height;
+    const TilePlace at = place_in_groups(inner, wide_m, wide_n, group);
     Unit u;
-    u.tile_m = (g * group + down) * cluster_m + rank;
-    u.tile_n = (g & 1) != 0 ? wide_n - 1 - along : along;
+    u.tile_m = at.m * cluster_m + rank;
+    u.tile_n = at.n;
     u.batch = outer;
     u.slice = 0;
     u.blocks = blocks_k;

@@ -37,9 +37,9 @@ struct GemmShape {
   // Host scalars, by name, that are known not to be 0: a library that multiplies by 0 may leave the other factor alone.
   std::vector<std::string> nonzero_scalars{};
   double beside = 0;  // bytes that a program, or loop, reads between two readings of this B, of shared caches (CPU)
-  int32_t m_multiple =
-      0;              // a power of two, up to 16, that the number of rows is a multiple of whatever sizes are; 0: m's
-  int64_t items = 1;  // of a batch that are rows of one product here: m counts the rows of all
+  // A power of two, up to 16, that the number of rows is a multiple of, whatever symbolic sizes are; 0: that of m.
+  int32_t m_multiple = 0;
+  int64_t items = 1;                // of a batch that are rows of one product here: m counts the rows of all
   std::vector<Strides> operands{};  // of the epilogue's program, as they are bound, before that; nothing: not known
 };
 

@@ -76,10 +76,6 @@ FINE = [
     "auto z = floordiv(x, y) - x; (void)z;",
     "auto z = true ? x : x > y; (void)z;",
 ]
-FINE_BOTH = [
-    ("auto z = 0 < x < 6; (void)z;", CHAIN),
-    "auto z = 0 < x; z = (0 < x) & (x < 6); auto w = 1 - x * 2.5 / y; (void)z, (void)w;",
-]
 FINE_EXPR = [
     "auto z = 0 < x; z = (0 < x) & (x < 6); z = where(z, 2, x) + 1 + 2u + 3.0f; (void)z;",
     "auto z = maximum(x, 0) + abs(y) + pow(x, 2) + sqrt(x); z = sum(z, -1) + max(z, {0}, false) + mean(z, codetta::Axis::Row); (void)z;",

@@ -201,6 +201,7 @@ void run_random(Gpu& gpu, GpuFamily family) {
              counts.epilogues.load(), counts.runs.load(), counts.repeated.load(), counts.mistrusted.load(),
              counts.refused.load(), counts.left_out.load(), counts.spilling.load(), gpu.statistics());
   if (counts.spread > 0) fmt::print("{} with rows of A dealt out to items\n", counts.spread.load());
+  EXPECT_GT(counts.runs, 0);
   EXPECT_GT(3 * counts.runs + 20, static_cast<int64_t>(options().problems) * counts.epilogues);
   EXPECT_LT(counts.mistrusted, counts.runs / 4 + 20);
 }

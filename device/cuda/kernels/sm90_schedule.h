@@ -3,7 +3,7 @@
 // begin in their copies (kernels/sm90.h says what Config is). Names no machine instruction.
 #pragma once
 
-#include "device/gpu/abi.h"
+#include "device/gpu/anywhere.h"
 
 namespace codetta::gpu::sm90 {
 
@@ -88,26 +88,21 @@ struct Schedule {
     }
     return unit(p, cut + first + i * step);
   }
-  // Groups of `group` rows of tiles; within one, down the rows, then along the columns, every other group backwards.
   // Where rows are spread, those of all items follow each other: they lie in the same lines of A and pages of outputs.
   __device__ __forceinline__ Unit unit(const Problem& p, u32 index) const {
     const u32 per_batch = wide_m * wide_n;
     const u32 outer = index / per_batch, inner = index - outer * per_batch;
-    const u32 per_group = group * wide_n;
-    const u32 g = inner / per_group, q = inner - g * per_group;
-    const u32 height = wide_m - g * group < group ? wide_m - g * group : group;
-    const u32 along = q / height, down = q - along * height;
+    TilePlace at = place_in_groups(inner, wide_m, wide_n, group);
     Unit u;
-    u32 at = g * group + down;
     u.batch = outer;
     u.blocks = blocks_k;
     if constexpr (Config::spread_a > 1) {
-      u.batch = at % (u32)p.batches;
-      at /= (u32)p.batches;
+      u.batch = at.m % (u32)p.batches;
+      at.m /= (u32)p.batches;
       if (p.k != 0) u.blocks = ((u32)p.k + in_front<Config>(p, u.batch) + Config::tile_k - 1) / Config::tile_k;
     }
-    u.tile_m = at * Config::cluster_m + rank_m;
-    u.tile_n = (g & 1 ? wide_n - 1 - along : along) * Config::cluster_n + rank_n;
+    u.tile_m = at.m * Config::cluster_m + rank_m;
+    u.tile_n = at.n * Config::cluster_n + rank_n;
     u.begin = u.slice = u.shared = 0;
     u.slices = 1;
     if constexpr (Config::k_split > 1) {
