@@ -90,7 +90,10 @@ class Blanker {
 
 }  // namespace
 
-bool in_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9'); }
+bool in_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9') || c == '$' ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
 
 std::string without_comments(std::string_view text, LineComments line_comments) {
   return Blanker(text, line_comments).run();

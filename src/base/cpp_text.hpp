@@ -13,7 +13,7 @@ enum class LineComments : uint8_t { Go, Stay };
 // character stays where it is, line ends among them. `Stay`: // and what follows it on its line does.
 std::string without_comments(std::string_view text, LineComments line_comments = LineComments::Go);
 
-// Of identifiers and keywords: a letter, a digit or _.
+// Of identifiers and keywords as compilers take them: a letter, a digit, _ or $, or part of what is beyond ASCII.
 bool in_word(char c);
 
 }  // namespace codetta::base

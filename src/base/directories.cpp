@@ -128,6 +128,11 @@ Expected<FileDescriptor> make_private_directory_at(const FileDescriptor& folder,
   return open_private(folder.get(), name, calls);
 }
 
+Expected<void> check_writable(const FileDescriptor& folder, const std::string& path, const SystemCalls& calls) {
+  if (calls.faccessat(folder.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) return last_error("write to", path);
+  return {};
+}
+
 Expected<void> remove_file(const std::string& path, const SystemCalls& calls) {
   if (calls.unlinkat(AT_FDCWD, path.c_str(), 0) != 0 && errno != ENOENT) return last_error("unlink", path);
   return {};

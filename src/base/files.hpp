@@ -108,6 +108,9 @@ Expected<FileDescriptor> make_private_directory(const std::string& path,
 // The same below an open folder; parents are not made.
 Expected<FileDescriptor> make_private_directory_at(const FileDescriptor& folder, const std::string& name,
                                                    const SystemCalls& calls = SystemCalls::real());
+// Whether files may be made in the folder; `path` names it in the error (call "write to").
+Expected<void> check_writable(const FileDescriptor& folder, const std::string& path,
+                              const SystemCalls& calls = SystemCalls::real());
 // A missing file is success.
 Expected<void> remove_file(const std::string& path, const SystemCalls& calls = SystemCalls::real());
 Expected<void> remove_file_at(const FileDescriptor& folder, const std::string& name,

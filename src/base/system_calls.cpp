@@ -34,6 +34,7 @@ const SystemCalls& SystemCalls::real() {
     table.fstatat = [](int folder, const char* path, struct stat* info, int flags) {
       return ::fstatat(folder, path, info, flags);
     };
+    table.faccessat = ::faccessat;
     table.linkat = [](int from_folder, const char* from, int to_folder, const char* to) {
       return ::linkat(from_folder, from, to_folder, to, 0);
     };

@@ -20,6 +20,7 @@ struct SystemCalls {
   std::function<int(int fd)> fsync;
   std::function<int(int fd, struct stat* info)> fstat;
   std::function<int(int folder, const char* path, struct stat* info, int flags)> fstatat;
+  std::function<int(int folder, const char* path, int mode, int flags)> faccessat;
   std::function<int(int from_folder, const char* from, int to_folder, const char* to)> linkat;
   std::function<int(int from_folder, const char* from, int to_folder, const char* to)> renameat;
   std::function<int(int folder, const char* path, int flags)> unlinkat;

@@ -200,7 +200,8 @@ std::vector<Finding> diagnose(Context& context) {
     findings.push_back(
         {"cache", false, cache.warning,
          fmt::format("`chmod -R go-w {0}` where others may write, `chown -R $(id -u) {0}` where it is "
-                     "another user's; remove what is no folder; or set CODETTA_CACHE_DIR to another folder",
+                     "another user's, `chmod -R u+rwX {0}` where you may not write; remove what is no folder; or set "
+                     "CODETTA_CACHE_DIR to another folder, or CODETTA_CACHE_RO to 1 where nothing is to be written",
                      cache.directory)});
   } else if (cache.enabled) {
     findings.push_back({"cache", true,

@@ -30,12 +30,13 @@ int take(const base::FileDescriptor& file, const base::SystemCalls& calls) {
   }
 }
 
-}  // namespace
-
+// Whether somebody has to mend a folder: others may write to it or own it, or it is a file or a link.
 bool is_to_be_mended(const base::SystemError& error) {
   return error.call == "check owner" || error.call == "check mode" || error.errno_value == ENOTDIR ||
          error.errno_value == ELOOP;
 }
+
+}  // namespace
 
 KeyLock::KeyLock(const base::FileDescriptor& root, const std::string& name, const base::SystemCalls& calls)
     : calls_(calls), name_(name) {

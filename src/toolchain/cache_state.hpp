@@ -83,7 +83,5 @@ class KeyLock {
   base::FileDescriptor file_;
   std::optional<base::SystemError> refused_;
 };
-// Whether somebody has to mend a folder: others may write to it or own it, or it is a file or a link.
-bool is_to_be_mended(const base::SystemError& error);
 
 }  // namespace codetta::toolchain

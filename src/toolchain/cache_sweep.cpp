@@ -262,26 +262,37 @@ void Cache::clear() {
 
 std::string Cache::defect() const {
   if (!enabled()) return {};
+  const bool written = !state_->options.read_only;
+  if (written) {
+    if (const auto may = base::check_writable(state_->root, state_->options.directory, *state_->calls); !may)
+      return may.error().message() + "; kernels are compiled but not kept";
+  }
+  const auto defect_of = [&](const base::Expected<base::FileDescriptor>& folder, const std::string& name) {
+    if (!folder) return state_->why(folder.error());
+    const auto may = written ? base::check_writable(*folder, state_->options.directory + "/" + name, *state_->calls)
+                             : base::Expected<void>();
+    return may ? std::string() : may.error().message();
+  };
   std::string first;
   size_t more = 0;
   for (size_t i = 0; i < root_folder; ++i) {
     struct stat info {};
     const std::string name = folder_name(i);
     if (state_->calls->fstatat(state_->root.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    const auto folder = state_->folder_of(name, !state_->options.read_only);
-    if (folder) continue;
+    std::string why = defect_of(state_->folder_of(name, written), name);
+    if (why.empty()) continue;
     if (first.empty()) {
-      first = state_->why(folder.error());
+      first = std::move(why);
     } else {
       ++more;
     }
   }
   struct stat info {};
-  if (first.empty() && !state_->options.read_only &&
+  if (first.empty() && written &&
       state_->calls->fstatat(state_->root.get(), lock_folder, &info, AT_SYMLINK_NOFOLLOW) == 0) {
     const auto locks = base::make_private_directory_at(state_->root, lock_folder, *state_->calls);
-    if (!locks && is_to_be_mended(locks.error()))
-      return fmt::format("{}; processes that need the same kernel at once compile it each", state_->why(locks.error()));
+    if (const std::string why = defect_of(locks, lock_folder); !why.empty())
+      return fmt::format("{}; processes that need the same kernel at once compile it each", why);
   }
   if (first.empty()) return {};
   const std::string others = more == 0   ? std::string()

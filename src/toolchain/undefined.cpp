@@ -30,6 +30,18 @@ struct Sought {
   std::string_view word;       // "absent"; "operator+" whole, but "new" of "operator new"
 };
 
+// Where parameters end that begin at `open`, with the const behind them.
+size_t behind_parameters(std::string_view name, size_t open) {
+  size_t at = open;
+  for (int inside = 0; at < name.size(); ++at) {
+    if (name[at] == '(') ++inside;
+    if (name[at] == ')' && --inside == 0) break;
+  }
+  at = std::min(at + 1, name.size());
+  constexpr std::string_view constant = " const";
+  return name.substr(at).starts_with(constant) ? at + constant.size() : at;
+}
+
 Sought sought(std::string_view name) {
   if (const size_t of = name.find(" for "); of != std::string_view::npos) name.remove_prefix(of + 5);
   // The parameters begin at the first parenthesis out of < >; a type that is returned ends in front of the last blank.
@@ -53,8 +65,12 @@ Sought sought(std::string_view name) {
     if (name[i] == '>') --depth;
     if (depth == 0 && name[i] == ' ') begin = i + 1;
     if (depth == 0 && name[i] == '(') {
-      end = i;
-      break;
+      const size_t behind = behind_parameters(name, i);
+      if (!name.substr(behind).starts_with("::")) {
+        end = i;
+        break;
+      }
+      i = behind;  // of what a function defines: f(int)::S::g(long)
     }
   }
   Sought result{name.substr(begin, end - begin), {}};
@@ -141,18 +157,19 @@ std::optional<Error> undefined_in_users(const std::string& label, std::string_vi
   std::vector<std::string_view> around{users->before(), users->behind()};
   around.insert(around.end(), others.begin(), others.end());
   const std::string code = base::without_comments(users->text());
-  const std::vector<SourceLine> lines = lines_of(users->text(), {}), code_lines = lines_of(code, {});
+  const std::vector<SourceLine>& lines = users->lines();
   // Without a place where no line has it.
   const auto place_of = [&](std::string_view word) {
     SourceLocation where;
-    for (size_t i = code_lines.size(); i-- > 0 && !word.empty();) {
-      const size_t at = place_in(code_lines[i].text, word);
+    for (auto line = lines.rbegin(); line != lines.rend() && !word.empty(); ++line) {
+      const std::string_view text = line->text;
+      const auto begin = static_cast<size_t>(text.data() - users->text().data());
+      const size_t at = place_in(std::string_view(code).substr(begin, text.size()), word);
       if (at == std::string_view::npos) continue;
-      const std::string_view text = lines[i].text;
-      where.file = lines[i].file;
-      where.line = lines[i].number;
+      where.file = line->file;
+      where.line = line->number;
       where.column = 1 + static_cast<uint32_t>(base::count_code_points(text.substr(0, at)));
-      where.length = static_cast<uint32_t>(word.size());
+      where.length = static_cast<uint32_t>(base::count_code_points(word));
       where.line_text = text;
       break;
     }

@@ -10,8 +10,8 @@
 
 namespace codetta::toolchain {
 
-// A line as a compiler names it: parts of the source begin with #line 1 "name", what is in front of them is called
-// `first`.
+// A line as a compiler names it: parts of the source begin with #line 1 "name", or as the user wrote it, outside of
+// comments; what is in front of them is called `first`. Lines of such marks are left out.
 struct SourceLine {
   std::string_view text, file;
   uint32_t number = 0;
@@ -34,9 +34,11 @@ class UsersText {
   // What Codetta wrote around it.
   [[nodiscard]] std::string_view before() const { return before_; }
   [[nodiscard]] std::string_view behind() const { return behind_; }
+  [[nodiscard]] const std::vector<SourceLine>& lines() const { return lines_; }  // of the text
 
  private:
   std::string_view before_, text_, behind_;
+  std::vector<SourceLine> lines_;
 };
 // The same as whether there is one.
 bool is_users(std::string_view source);

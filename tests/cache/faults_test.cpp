@@ -27,6 +27,7 @@ class Faults {
     wrap(table.fsync, -1);
     wrap(table.fstat, -1);
     wrap(table.fstatat, -1);
+    wrap(table.faccessat, -1);
     wrap(table.linkat, -1);
     wrap(table.renameat, -1);
     wrap(table.unlinkat, -1);

@@ -205,6 +205,30 @@ TEST_F(CacheFile, LocksThatAreNoFolderAreTold) {
   EXPECT_TRUE(base::list_directory(path("planted"))->empty());
 }
 
+// A disk that is mounted to be read, a folder that its owner has closed: found without a write.
+TEST_F(CacheFile, FoldersThatMayNotBeWrittenAreTold) {
+  const std::string locks = cache_->directory() + "/locks";
+  ASSERT_EQ(::mkdir(locks.c_str(), 0700) == 0 || errno == EEXIST, true);
+  const std::string kept = ": Read-only file system; kernels that belong there are compiled but not kept";
+  const std::string told[] = {
+      "write to " + cache_->directory() + ": Read-only file system; kernels are compiled but not kept",
+      "write to " + file_.substr(0, file_.rfind('/')) + kept,
+      "write to " + locks + ": Read-only file system; processes that need the same kernel at once compile it each", ""};
+  for (int nth = 0; nth < 4; ++nth) {
+    base::SystemCalls calls = base::SystemCalls::real();
+    int asked = 0;
+    calls.faccessat = [&](int folder, const char* path, int mode, int flags) {
+      if (asked++ != nth) return ::faccessat(folder, path, mode, flags);
+      return errno = EROFS, -1;
+    };
+    EXPECT_EQ(Cache::open({.directory = cache_->directory(), .calls = &calls})->defect(), told[nth]);
+    EXPECT_EQ(asked, nth == 0 ? 1 : nth == 1 ? 2 : 3);
+    asked = 0;
+    EXPECT_EQ(Cache::open({.directory = cache_->directory(), .read_only = true, .calls = &calls})->defect(), "");
+    EXPECT_EQ(asked, 0);
+  }
+}
+
 TEST_F(CacheFile, ASubfolderOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
   const std::string folder = file_.substr(0, file_.rfind('/'));

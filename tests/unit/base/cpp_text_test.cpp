@@ -27,8 +27,8 @@ TEST(CppText, WhatIf0LeavesOutIsBlank) {
 }
 
 TEST(CppText, Words) {
-  for (const char c : std::string("azAZ09_")) EXPECT_TRUE(in_word(c)) << c;
-  for (const char c : std::string("+ :\xc3")) EXPECT_FALSE(in_word(c)) << c;
+  for (const char c : std::string("azAZ09_$\u00fc")) EXPECT_TRUE(in_word(c)) << c;
+  for (const char c : std::string("+ :\n~")) EXPECT_FALSE(in_word(c)) << c;
 }
 
 }  // namespace

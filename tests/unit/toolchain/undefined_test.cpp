@@ -77,14 +77,37 @@ TEST(Undefined, NamesAsCppWritesThem) {
       {"S::operator()(int) const", "int operator()(int) const;"},
       {"S::operator<(S) const", "bool operator<(S) const;"},
       {"S::operator int() const", "operator int() const;"},
+      {"a(int (*)(long))::S::absent(int)", "absent(1);"},
+      {"ns::T::a(Tensor<int const, 2>) const::S::operator()(int) const", "int operator()(int) const;"},
       {"operator new[](unsigned long)", "p = new int[4];"},
       {"table", "table[0] = 1;"},
+      {"gr\u00f6\u00dfe(int)", "gr\u00f6\u00dfe(1);"},
+      {"a$b", "a$b = 1;"},
   };
   for (const Form& form : forms) {
-    const auto error = undefined_in_users("k", source_of("a = x;\n" + form.line + "\nabsently(); b += c; operators();"),
-                                          log_of({form.name}), "");
+    const auto error = undefined_in_users(
+        "k", source_of("a = x;\n" + form.line + "\nabsently(); b += c; operators(); e; b;"), log_of({form.name}), "");
     ASSERT_TRUE(error) << form.name;
     EXPECT_EQ(error->diagnostics().front().where.line, 2U) << error->render();
+  }
+}
+
+// Lines are counted as compilers count them, whatever stands in comments and in what is left out.
+TEST(Undefined, LinesThatTheUsersTextNumbers) {
+  const struct {
+    std::string text, place;
+  } cases[] = {
+      {"/*\n#line 3 \"a.h\"\n#line 4 \"a.h\"\n*/\n#if 0\n#line 5 \"b.h\"\n#endif\nabsent();", "own.cc:8"},
+      {"#line 70\nabsent();", "own.cc:70"},
+      {"  # line 70 \"a.h\"  // \"b.h\"\nabsent();", "a.h:70"},
+      {"# 70 \"a.h\" 1\nabsent();", "a.h:70"},
+      {"#define LINE 70\n#line LINE\n#lines 7\n# \nabsent();", "own.cc:5"},
+      {"#line 99999999999\nabsent();", "own.cc:2"},
+  };
+  for (const auto& [text, place] : cases) {
+    const auto error = undefined_in_users("k", source_of(text), log_of({"absent()"}), "");
+    ASSERT_TRUE(error) << text;
+    EXPECT_NE(error->render().find("\n  --> " + place + ":1\n"), std::string::npos) << text << "\n" << error->render();
   }
 }
 
