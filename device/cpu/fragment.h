@@ -13,7 +13,8 @@
 //                 f.out<E>(k, bytes): one that is stored with put_full and may go past the caches
 //   loads         of raw elements, widened by the caller: load_full, load_full_strided; load_row, load_row_strided (one
 //                 value per column); load_column (one per row) and load_scalar, both in every lane; load_indexed
-//                 (per-row base plus a column function); load_at (and an offset a lane, of gather_offset)
+//                 (per-row base plus a column function); load_at (and an offset a lane, of gather_offset), load_one_at
+//                 (where no column decides: in every lane)
 //   results       result_row, result_column, result_item, result_all: final values of a reduction of an earlier phase;
 //                 result_any_row, result_any_column: of one whose results are all the same
 //   stores        put_full, put_full_strided, put_pair (CPU: two vectors of bf16 at once), put_row, put_row_strided,
@@ -200,6 +201,12 @@ struct TileFragment {
     E part[lanes] = {};
     for (i64 i = 0; i < n; ++i) part[i] = row[column_offset(col + i) + offset[i]];
     return load_all<V>(part);
+  }
+  //% load_one_at
+  // The same element in all lanes, whichever columns stand here: neither the pointer nor the offset depends on one.
+  template <class V, class E>
+  CODETTA_MEMBER V load_one_at(const E* row, i64v offset) const {
+    return splat<V>(row[offset[0]]);
   }
   //% result_row
   template <class V>

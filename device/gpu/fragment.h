@@ -177,6 +177,11 @@ struct TileFragment {
     CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i) + offset.e[i]) : (E)0;
     return v;
   }
+  // The same element in all lanes, whichever columns stand here: neither the pointer nor the offset depends on one.
+  template <class V, bool written = false, class E>
+  CODETTA_MEMBER V load_one_at(const E* row, i64v offset) const {
+    return splat<V>(load_from<written>(row + offset.e[0]));
+  }
   template <class V>
   CODETTA_MEMBER V result_row(int k) const {
     return splat<V>(((const element<V>*)params.reduction[k].results)[tile.batch * params.problem.rows + tile.row + r]);

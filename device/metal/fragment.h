@@ -132,6 +132,11 @@ struct TileFragment {
     CODETTA_EACH_LANE v.e[i] = i < n ? row[column_offset(tile.col + c + i) + offset.e[i]] : (E)0;
     return v;
   }
+  // The same element in all lanes, whichever columns stand here: neither the pointer nor the offset depends on one.
+  template <class V, class E>
+  CODETTA_MEMBER V load_one_at(const device E* row, i64v offset) const {
+    return splat<V>(row[offset.e[0]]);
+  }
   template <class V>
   CODETTA_MEMBER const device element<V>* results(int k) const {
     return (const device element<V>*)params.reduction[k].results;

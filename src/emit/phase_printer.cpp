@@ -358,9 +358,13 @@ std::string PhasePrinter::load_at_text(const Inst& in) {
     offset += text(method("gather_offset"), "(v", in.in[i], ", ", stride_name(in.index, slot), ", ",
                    stride_name(in.index, slot + 1), ")");
   }
-  return convert_.widen(text(template_method("load_at"), "<", raw, written_text(in.index), ">(", row_pointer(in.index),
-                             ", o", in.index, "_column, ", offset, ")"),
-                        o.dtype, in.type);
+  // What no column decides is read where no column stands, once a row or once.
+  const bool one = (nests_.variation[static_cast<size_t>(&in - phase_.insts.data())] & by_column) == 0;
+  const std::string load = template_method(one ? "load_one_at" : "load_at");
+  const std::string column = one ? "" : text("o", in.index, "_column, ");
+  return convert_.widen(
+      text(load, "<", raw, written_text(in.index), ">(", row_pointer(in.index), ", ", column, offset, ")"), o.dtype,
+      in.type);
 }
 
 std::string PhasePrinter::result_text(const Inst& in) {

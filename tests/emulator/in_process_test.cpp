@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "emulator/hip_context.hpp"
+#include "support/device_arguments.hpp"
 #include "support/random_program.hpp"
-#include "types/convert.hpp"
 
 namespace codetta {
 namespace {
@@ -330,6 +330,29 @@ TEST_F(HipInProcess, DeviceMemoryLiesAtMultiplesOf256Bytes) {
   }
 }
 
+// What is read by indices and is the same along a row or everywhere: stored by itself, or with each column.
+TEST_F(HipInProcess, ReadsByIndicesOfWholeRows) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const std::pair<const char*, std::vector<std::pair<std::string, int64_t>>> programs[] = {
+      {"def f(x: f32[\"m\", 8], w: f32[8, 70], i: i32[1], j: i32[\"m\", 1]):\n    v = x @ w\n    y = softmax(v)\n"
+       "    z = take(v, i, dim=1)\n    u = y - gather(v, j, dim=1)\n    return y, z, u\n",
+       {{"m", 7}}},
+      {"def f(x: bf16[3, 1, 8], s: f32[1], i: i32[3]):\n    y = x @ transpose(x) * 0.125\n"
+       "    z = clamp(x, -2.0, 2.0)\n    w = take(s, i, dim=0)[1:2]\n    return y, z, w\n",
+       {}}};
+  for (const auto& [text, sizes] : programs) {
+    const Program program = Program::parse(text).value();
+    const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+    const auto made = test::device_arguments(program, sizes, device, 3).value();
+    ASSERT_TRUE(made);
+    const auto ran = compiled.run(made->arguments);
+    ASSERT_TRUE(ran) << ran.error().render();
+    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
+    ASSERT_TRUE(checked) << checked.error().render();
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << text << checked->text;
+  }
+}
+
 // Random programs with branches, loops and writes at indices: as a CPU runs them, also where a size is 0.
 TEST_F(HipInProcess, RandomPrograms) {
   const Device device = Device::open(Backend::hip, *context_).value();
@@ -356,54 +379,22 @@ TEST_F(HipInProcess, RandomPrograms) {
     for (const bool empty : {false, true}) {
       std::vector<std::pair<std::string, int64_t>> sizes;
       for (const auto& [symbol, size] : made.sizes) sizes.emplace_back(symbol, empty ? 0 : size);
-      std::vector<Tensor> host;
-      std::vector<DeviceTensor> there, before;
-      std::vector<NamedArgument> here_arguments, gpu_arguments;
-      VerifyOptions how;
-      how.poisoned = true;
-      const std::vector<ProgramParameter> parameters = program.parameters();
-      const auto inputs = program.missing({}, sizes, 4);
-      if (!inputs) continue;  // no sizes of that program
-      for (const ProgramInput& input : *inputs) {
-        if (input.is_number) {
-          here_arguments.push_back({input.name, 0.5});
-          gpu_arguments.push_back({input.name, 0.5});
-          continue;
-        }
-        host.push_back(random(input.dtype, input.shape, seed + host.size()));
-        if (input.index_limit != 0 || !types::is_float(input.dtype)) {
-          const auto limit = static_cast<uint64_t>(std::max<int64_t>(input.index_limit, 1));
-          for (int64_t e = 0; e < host.back().view().element_count(); ++e)
-            types::store_i64(host.back().view().as<std::byte>() + e * dtype_size(input.dtype), input.dtype,
-                             static_cast<int64_t>((static_cast<uint64_t>(e) * 7 + seed) % limit));
-        }
-        there.push_back(DeviceTensor::copy_of(device, host.back()).value());
-        for (const ProgramParameter& parameter : parameters) {
-          if (!parameter.donated || parameter.name != input.name) continue;
-          before.push_back(DeviceTensor::copy_of(device, host.back()).value());
-          how.before.emplace_back(input.name, before.back().view());
-        }
-        here_arguments.push_back({input.name, host.back().view()});
-        gpu_arguments.push_back({input.name, there.back().view()});
-      }
-      const auto shapes = program.shapes(here_arguments);
-      if (!shapes) continue;
-      for (const ProgramShapes::Output& output : shapes->outputs) {
-        host.push_back(Tensor::make(output.dtype, output.shape).value());
-        fill_poison(host.back());
-        there.push_back(DeviceTensor::copy_of(device, host.back()).value());
-        here_arguments.push_back({output.name, host.back().view()});
-        gpu_arguments.push_back({output.name, there.back().view()});
-      }
+      auto on_device = test::device_arguments(program, sizes, device, seed);
+      ASSERT_TRUE(on_device) << on_device.error().render();
+      if (!*on_device) continue;  // no sizes of that program
+      const test::DeviceArguments& there = **on_device;
+      std::vector<NamedArgument> here = there.inputs;
+      for (size_t i = there.parameters; i < there.host.size(); ++i)
+        here.push_back({there.arguments[here.size()].name, there.host[i].view()});
       const std::string what = "seed " + std::to_string(seed) + (empty ? ", empty\n" : "\n") + made.text;
-      const auto expected = on_cpu->run(here_arguments), got = on_gpu->run(gpu_arguments);
+      const auto expected = on_cpu->run(here), got = on_gpu->run(there.arguments);
       ASSERT_EQ(bool(expected), bool(got)) << what << (got ? expected : got).error().render();
       if (!got) {
         EXPECT_EQ(got.error().code(), expected.error().code()) << what << got.error().render();
         continue;
       }
       ++ran;
-      const auto checked = verify(program, gpu_arguments, hip_, how, *context_);
+      const auto checked = verify(program, there.arguments, hip_, there.how, *context_);
       ASSERT_TRUE(checked) << what << checked.error().render();
       EXPECT_NE(checked->verdict, VerifyReport::Verdict::Fail) << what << checked->text;
     }

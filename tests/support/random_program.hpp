@@ -18,14 +18,18 @@ namespace codetta::test {
 
 struct RandomProgramOptions {
   int operations = 12;
-  bool symbolic = true;    // some sizes are names
-  bool indices = true;     // take, gather, index_put, scatter
-  bool puts = true;        // index_put and scatter, where there are indices
-  bool control = false;    // cond and while_loop
-  bool composites = true;  // softmax, rms_norm, layer_norm
-  bool products = true;    // the first operation is one
-  bool across = false;     // reshapes that cut across the dims of a value; values are returned that others use, too
-  int donated = 0;         // of 100 parameters, so many give their memory up
+  bool symbolic = true;      // some sizes are names
+  bool indices = true;       // take, gather, index_put, scatter
+  bool puts = true;          // index_put and scatter, where there are indices
+  bool control = false;      // cond and while_loop
+  bool composites = true;    // softmax, rms_norm, layer_norm
+  bool products = true;      // the first operation is one
+  bool across = false;       // reshapes that cut across the dims of a value; values are returned that others use, too
+  int donated = 0;           // of 100 parameters, so many give their memory up
+  bool broadcasts = false;   // values of one row or column beside others
+  int64_t largest_size = 9;  // of a symbol
+  int64_t widths = 6;        // weights have 2 to twice as many columns
+  int64_t max_elements = 4096;  // of what operations make larger
   std::string name = "program";
 };
 
@@ -49,8 +53,6 @@ namespace random_programs {
 
 using types::Dim;
 
-inline constexpr int64_t max_elements = 4096;
-
 struct Value {
   std::string name;
   DType dtype = DType::f32;
@@ -65,7 +67,7 @@ class Generator {
 
   RandomProgram run() {
     if (options_.symbolic) {
-      for (const char* symbol : {"n", "m"}) program_.sizes.emplace_back(symbol, 1 + pick(9));
+      for (const char* symbol : {"n", "m"}) program_.sizes.emplace_back(symbol, 1 + pick(options_.largest_size));
     }
     std::vector<Dim> shape{any_size(), Dim::constant(4 + 4 * pick(3))};
     if (pick(3) == 0) shape.insert(shape.begin(), any_size());
@@ -146,14 +148,14 @@ class Generator {
     if (pick(4) == 0) {  // of a value with itself
       std::vector<Dim> out = shape;
       out.back() = shape[shape.size() - 2];
-      if (count_of(out) > max_elements) return false;
+      if (count_of(out) > options_.max_elements) return false;
       const std::string x = use(i);
       return define(x + " @ transpose(" + x + ") * 0.125", out);
     }
-    std::vector<Dim> weight{shape.back(), Dim::constant(2 + 2 * pick(6))}, out = shape;
+    std::vector<Dim> weight{shape.back(), Dim::constant(2 + 2 * pick(options_.widths))}, out = shape;
     out.back() = weight[1];
     // A dim of weights that is an expression has no value of its own; its symbols have one by other parameters.
-    if (count_of(out) > max_elements) return false;
+    if (count_of(out) > options_.max_elements) return false;
     const std::string x = use(i), w = add_parameter(values_[i].dtype, weight);
     values_.back().used = true;
     return define(x + " @ " + w, out);
@@ -164,9 +166,9 @@ class Generator {
     const size_t i = any_value();
     const std::vector<Dim> shape = values_[i].shape;
     if (shape.size() < 2) return false;
-    std::vector<Dim> weight{shape.back(), Dim::constant(2 + 2 * pick(6))}, out = shape;
+    std::vector<Dim> weight{shape.back(), Dim::constant(2 + 2 * pick(options_.widths))}, out = shape;
     out.back() = weight[1];
-    if (count_of(out) > max_elements) return false;
+    if (count_of(out) > options_.max_elements) return false;
     const DType dtype = values_[i].dtype;
     const std::string x = use(i);
     const auto another = [&] {
@@ -187,11 +189,11 @@ class Generator {
     const std::vector<Dim> shape = values_[i].shape;
     if (shape.size() < 2 || values_[i].dtype != DType::f32) return false;
     const auto rows = shape.back().as_constant();
-    const int64_t columns = 2 + 2 * pick(6);
+    const int64_t columns = 2 + 2 * pick(options_.widths);
     const Dim cols = Dim::constant(columns);
     std::vector<Dim> out = shape;
     out.back() = cols;
-    if (count_of(out) > max_elements) return false;
+    if (count_of(out) > options_.max_elements) return false;
     const std::string x = use(i);
     const auto scale_of = [&](std::vector<Dim> of) {
       const std::string s = add_parameter(DType::f32, of);
@@ -259,11 +261,25 @@ class Generator {
       return define(x + op + y, shape);
     }
     if (shape.empty()) return false;
+    for (size_t j = 0; options_.broadcasts && j < values_.size(); ++j) {
+      if (!spreads_over(values_[j].shape, shape) || pick(3) == 0) continue;
+      const std::string x = use(i), y = use(j);
+      return define(x + op + y, shape);
+    }
     std::vector<Dim> row{shape.back()};
     if (pick(3) == 0 && shape.size() > 1) row = {shape[shape.size() - 2], Dim::constant(1)};
     const std::string x = use(i), y = add_parameter(DType::f32, row);
     values_.back().used = true;
     return define(x + op + y, shape);
+  }
+
+  // Of as many dims, some of one element.
+  static bool spreads_over(const std::vector<Dim>& part, const std::vector<Dim>& whole) {
+    if (part.size() != whole.size() || part == whole) return false;
+    for (size_t d = 0; d < part.size(); ++d) {
+      if (!(part[d] == whole[d] || part[d] == Dim::constant(1))) return false;
+    }
+    return true;
   }
 
   bool reduction() {
@@ -332,7 +348,7 @@ class Generator {
         const std::string x = use(i), along = ", dim=" + std::to_string(d) + ")";
         std::vector<Dim> whole = shape;
         whole[d] = whole[d] + whole[d];
-        if (count_of(whole) > max_elements) return false;
+        if (count_of(whole) > options_.max_elements) return false;
         define("concat(" + x + ", " + x + " * 0.5" + along, whole, dtype);
         const size_t both = values_.size() - 1;
         const std::string a = "a" + std::to_string(made_), b = "b" + std::to_string(made_);
@@ -342,7 +358,7 @@ class Generator {
       default: {
         if (rank > 3) return false;
         shape.insert(shape.begin(), Dim::constant(2));
-        if (count_of(shape) > max_elements) return false;
+        if (count_of(shape) > options_.max_elements) return false;
         return define("expand(" + use(i) + ", " + list(shape, false) + ")", shape, dtype);
       }
     }
@@ -409,7 +425,7 @@ class Generator {
         if (view.size() < 2) return define("tanh(" + x + ")", view, widened(dtype));
         std::vector<Dim> weight{view.back(), Dim::constant(2 + pick(6))}, out = view;
         out.back() = weight[1];
-        if (count_of(out) > max_elements) return define(x, view, dtype);
+        if (count_of(out) > options_.max_elements) return define(x, view, dtype);
         const std::string w = add_parameter(dtype, weight);
         values_.back().used = true;
         return define(x + " @ " + w, out);
@@ -486,7 +502,7 @@ class Generator {
     }
     const DType dtype = values_[i].dtype;
     shape[dim] = shape[dim] + other[dim];
-    if (count_of(shape) > max_elements) return false;
+    if (count_of(shape) > options_.max_elements) return false;
     const std::string x = use(i), y = use(j);
     return define("concat(" + x + ", " + y + ", dim=" + std::to_string(dim) + ")", shape, dtype);
   }
@@ -504,7 +520,7 @@ class Generator {
     const DType index = pick(2) == 0 ? DType::i64 : DType::i32;
     std::vector<Dim> part = shape;
     part[dim] = taken;
-    if (count_of(part) > max_elements) return false;
+    if (count_of(part) > options_.max_elements) return false;
     switch (pick(options_.puts ? 4 : 2)) {
       case 0: {
         const std::string x = use(i), p = add_parameter(index, {taken}, limit);

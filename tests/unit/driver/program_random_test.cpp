@@ -14,6 +14,8 @@ RandomProgramOptions options_of(uint64_t seed) {
   options.products = seed % 5 != 0;
   options.donated = seed % 2 != 0 ? 40 : 0;
   options.across = seed % 7 < 2;
+  options.broadcasts = seed % 6 < 3;
+  if (seed % 4 == 0) options.largest_size = 40, options.widths = 40;  // several vectors in a row
   return options;
 }
 
@@ -69,6 +71,21 @@ TEST(ProgramRandom, ReductionsOfOneRowOrColumnThatLoseTheirIndex) {
         "return D, m, E\n");
   check(head +
         "    y = w * v\n    z = v @ x\n    s = sum(v * 3.0, dim=0)\n    D = reshape(s, ())\n    return D, y, z\n");
+}
+
+// One element a row, or one for all, in all columns: also behind a row that ends inside of a vector.
+TEST(ProgramRandom, ReadsByIndicesOfWholeRows) {
+  Context context = Context::make({.cache_enabled = false, .threads = 2}).value();
+  Context interprets = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
+  const std::vector<ProgramInput> inputs{
+      random_input("x", DType::f32, {9, 8}, 1), random_input("w", DType::f32, {8, 70}, 2),
+      index_input("i", DType::i32, {1}, 70, 3), index_input("j", DType::i64, {9, 1}, 70, 4)};
+  const std::string text =
+      "def program(x: f32[9, 8], w: f32[8, 70], i: i32[1], j: i64[9, 1]):\n    v = x @ w\n    y = softmax(v)\n"
+      "    z = y + take(v, i, dim=1)\n    u = logsumexp(v) - gather(v, j, dim=1)\n    t = y * gather(v, j, dim=1)\n"
+      "    s = y - take(take(x, i % 9, dim=0), i % 8, dim=1)\n    return y, z, u, t, s\n";
+  EXPECT_TRUE(run_checked(text, inputs, context).checked);
+  EXPECT_TRUE(run_checked(text, inputs, interprets).checked);
 }
 
 TEST(ProgramRandom, CompiledKernelsDoTheSame) {

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs on the GPU against the oracle, by the public interface: one context and one device for all threads.
+// Each runs a second time, from a captured graph where nothing of it has to be waited for, and gives the same bits.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/files.hpp"
+#include "codetta/codetta.hpp"
+#include "gpu/suite.hpp"
+#include "runtime/cuda/device.hpp"
+#include "support/device_arguments.hpp"
+#include "support/random_program.hpp"
+
+namespace codetta::gpu {
+namespace {
+
+namespace cu = runtime::cuda;
+
+test::RandomProgramOptions options_of(uint64_t seed) {
+  test::RandomProgramOptions options;
+  options.operations = 2 + static_cast<int>(seed % 9);
+  options.symbolic = seed % 4 != 0;
+  options.products = seed % 7 != 0;
+  options.control = seed % 5 < 2;
+  options.puts = seed % 3 == 0;
+  options.across = seed % 6 < 2;
+  options.broadcasts = seed % 10 < 7;
+  options.donated = seed % 8 == 0 ? 40 : 0;
+  if (seed % 2 == 0) {  // several tiles in a row or column
+    options.largest_size = 150;
+    options.widths = 60;
+    options.max_elements = 1 << 16;
+  }
+  return options;
+}
+
+class Programs {
+ public:
+  // Of a device that is there; the driver's own calls are this test's.
+  static Result<std::unique_ptr<Programs>> open() {
+    auto made = std::make_unique<Programs>();
+    made->folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
+    ContextOptions options;
+    options.cache_dir = made->folder_->path() + "/cache";
+    CODETTA_TRY(made->context_, Context::make(options));
+    CODETTA_TRY(made->device_, Device::open(Backend::cuda, *made->context_));
+    CODETTA_TRY(made->driver_, cu::Driver::load());
+    CODETTA_TRY(made->primary_, cu::Device::open(made->driver_, 0));
+    return made;
+  }
+
+  // A failure, or an empty text.
+  std::string run(uint64_t seed) {
+    const test::RandomProgram made = test::random_program(seed, options_of(seed));
+    const auto failed = [&](const std::string& what) { return fmt::format("seed {}: {}\n{}", seed, what, made.text); };
+    const auto program = Program::parse(made.text);
+    if (!program) return failed("it does not parse: " + program.error().render());
+    ++programs;
+    const auto compiled = compile(*program, cuda_, made.sizes, *context_);
+    if (!compiled) {
+      const Diagnostic& why = compiled.error().diagnostics().front();
+      if (why.code < 300 || why.code >= 400) return failed("not compiled: " + compiled.error().render());
+      const std::lock_guard lock(mutex_);
+      ++refused_[fmt::format("E{:04} {}", why.code, why.headline)];
+      return {};
+    }
+    test::RandomProgram other = made;  // which the kernels were not chosen for
+    for (auto& [symbol, size] : other.sizes) size = size % 5 == 0 ? 0 : size + 13;
+    for (const auto* sizes : {&std::as_const(made).sizes, &std::as_const(other).sizes}) {
+      if (sizes == &other.sizes && sizes->empty()) continue;
+      if (std::string failure = run_with(*program, *compiled, *sizes, seed); !failure.empty()) {
+        std::string text;
+        for (const auto& [symbol, size] : *sizes) text += fmt::format("{}={} ", symbol, size);
+        return failed(text + failure);
+      }
+    }
+    return {};
+  }
+  void report() {
+    fmt::print("{} programs, {} runs, {} of them captured and replayed, {} mistrusted, {} refused\n", programs.load(),
+               runs.load(), captured.load(), mistrusted.load(), refusals());
+    for (const auto& [reason, count] : refused_) fmt::print("  {} {}\n", count, reason);
+  }
+  [[nodiscard]] int64_t refusals() const {
+    int64_t sum = 0;
+    for (const auto& [reason, count] : refused_) sum += count;
+    return sum;
+  }
+  std::atomic<int64_t> programs{0}, runs{0}, captured{0}, mistrusted{0};
+
+ private:
+  std::string run_with(const Program& program, const CompiledProgram& compiled,
+                       const std::vector<std::pair<std::string, int64_t>>& sizes, uint64_t seed) {
+    const auto made = test::device_arguments(program, sizes, *device_, seed);
+    if (!made) return "its tensors: " + made.error().render();
+    if (!*made) return {};
+    const test::DeviceArguments& data = **made;
+    const auto stream = DeviceStream::make(*device_);
+    if (!stream) return "its stream: " + stream.error().render();
+    auto execution = compiled.prepare(data.arguments);
+    // E0618, from here on: for other sizes than the program's own, indices may be those of an empty tensor.
+    if (!execution) return execution.error().code() == 618 ? "" : "not prepared: " + execution.error().render();
+    const auto once = [&]() -> Result<std::vector<std::string>> {
+      CODETTA_CHECK_OK(execution->run(*stream));
+      CODETTA_CHECK_OK(stream->synchronize());
+      return data.results();
+    };
+    const auto first = once();
+    if (!first && first.error().code() == 618) return {};
+    if (!first) return "not run: " + first.error().render();
+    ++runs;
+    const auto checked = verify(program, data.arguments, cuda_, data.how, *context_);
+    if (!checked) return "the oracle: " + checked.error().render();
+    if (checked->verdict == VerifyReport::Verdict::Fail) return checked->text;
+    mistrusted += checked->verdict == VerifyReport::Verdict::Mistrusted ? 1 : 0;
+    if (auto done = data.restore(); !done) return "restored: " + done.error().render();
+    execution->donate_again();
+    if (auto done = replayed(*execution, *stream); !done) {
+      if (done.error().code() == 618) return {};
+      if (done.error().code() != 646) return "captured: " + done.error().render();  // E0646: the host has to wait
+      if (const auto again = once(); !again) return "not run again: " + again.error().render();
+    }
+    const auto second = data.results();
+    if (!second) return second.error().render();
+    return *first == *second ? "" : "another run gave other bits";
+  }
+
+  // The run as a graph, launched once and waited for. A capture that the run refuses stays valid, and is ended.
+  Result<void> replayed(Execution& execution, const DeviceStream& stream) {
+    CODETTA_TRY(const cu::ContextGuard current, primary_->enter());
+    const auto& call = driver_->call();
+    const auto handle = static_cast<cu::StreamHandle>(stream.get().handle);
+    constexpr int this_thread = 1;  // what other threads do meanwhile is no matter
+    const auto checked = [&](cu::Status status, std::string_view what) -> Result<void> {
+      if (status == cu::Status::Success) return {};
+      return driver_->failure(status, what, "a random program");
+    };
+    CODETTA_CHECK_OK(checked(call.stream_begin_capture(handle, this_thread), "cuStreamBeginCapture"));
+    auto ran = execution.run(stream);
+    cu::GraphHandle graph = nullptr;
+    auto done = checked(call.stream_end_capture(handle, &graph), "cuStreamEndCapture");
+    if (!done) return done;
+    cu::GraphExecHandle executable = nullptr;
+    if (ran) done = checked(call.graph_instantiate(&executable, graph, 0), "cuGraphInstantiate");
+    (void)call.graph_destroy(graph);
+    if (!ran || !done) return ran ? done : ran;
+    done = checked(call.graph_launch(executable, handle), "cuGraphLaunch");
+    if (done) done = stream.synchronize();
+    (void)call.graph_exec_destroy(executable);
+    if (done) ++captured;
+    return done;
+  }
+
+  std::optional<base::TemporaryDirectory> folder_;
+  std::optional<Context> context_;
+  std::optional<Device> device_;
+  cu::DriverRef driver_;
+  cu::DeviceRef primary_;
+  const Target cuda_{Backend::cuda, {}, ""};
+  std::mutex mutex_;
+  std::map<std::string, int64_t> refused_;
+};
+
+TEST(CudaPrograms, Random) {
+  if (!options().arch.empty() || !options().emulated.empty()) GTEST_SKIP() << "a real device is what this needs";
+  if (gpu_or_skip() == nullptr) return;
+  auto programs = Programs::open();
+  ASSERT_TRUE(programs) << programs.error().render();
+  in_parallel(options().count, [&](int64_t i) {
+    const auto index = static_cast<uint64_t>(options().first + i);
+    const std::string failure = (*programs)->run(options().seed * 1000003 + index);
+    return failure.empty() ? failure
+                           : fmt::format("--seed {} --first {} --count 1: {}\n", options().seed, index, failure);
+  });
+  (*programs)->report();
+  EXPECT_GT((*programs)->runs, 0);
+  EXPECT_LT((*programs)->refusals(), (*programs)->programs / 10 + 5);
+  EXPECT_GT((*programs)->captured * 4 + 20, (*programs)->runs);
+  EXPECT_LT((*programs)->mistrusted, (*programs)->runs / 4 + 20);
+}
+
+}  // namespace
+}  // namespace codetta::gpu
