@@ -48,14 +48,16 @@ Result<void> Lowering::find_roots() {
   cols_ = size(0);
   root_at_.assign(rank, Index{});
   std::vector<size_t> leading;
-  for (size_t d = 0; d + 2 < rank; ++d) leading.push_back(d);
+  for (size_t d = 0; d + 2 < rank; ++d) {
+    if (root_shape_[d] != Dim::constant(1)) leading.push_back(d);
+  }
   if (!fold(leading, Axis::Batch, extents_[0])) {
     const bool product = graph_.node(*matmul_).op == Op::matmul;
     return reject(diag::Code::symbolic_layout, *matmul_,
                   product ? "the batch dims of this product cannot be told apart"
                           : "the leading dims of what this kernel hands over cannot be told apart")
-        .reason(
-            fmt::format("{}: all leading dims but the first need constant sizes", ir::to_string(graph_.type(*matmul_))))
+        .reason(fmt::format("{}: of leading dims that are not 1, all but the first need constant sizes",
+                            ir::to_string(graph_.type(*matmul_))))
         .help(product ? "give the inner batch dims constant sizes, or reshape them to one"
                       : "give the inner ones constant sizes, or let the kernel write to a tensor");
   }
@@ -166,6 +168,13 @@ std::optional<std::vector<package::IndexTerm>> merged_terms(const Location& at, 
     for (size_t d = 0; d < shape.size(); ++d) {
       const auto times = shape[d] == Dim::constant(1) ? std::nullopt : exact_quotient(step, strides[d]);
       if (!times) continue;
+      // A dim that turns out to have one element has no stride: an index that passes its size is not counted in it.
+      const bool own = std::any_of(at[d].terms.begin(), at[d].terms.end(), [&](const IndexTerm& of) {
+        return of.axis == term.axis && of.div == term.div && of.mod == term.mod &&
+               Dim::constant(of.coef) * of.factor == *times;
+      });
+      const auto least = shape[d].lower_bound();
+      if (!own && (!least || *least < 2)) continue;
       terms.push_back({term.axis, term.div, term.mod, static_cast<uint8_t>(shape.size() - 1 - d), *times});
       break;
     }

@@ -94,7 +94,7 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
   const std::vector<int64_t> to_sizes = sizes_of(shape), from_sizes = sizes_of(from);
   if (constant) {
     if (auto exact = delinearize(linearize(at, to_sizes), from_sizes)) return exact;
-    if (!contiguous || empty) return std::nullopt;
+    if (!contiguous && !empty) return std::nullopt;  // where there is no element, arithmetic tells no dims apart
   }
   const std::vector<ir::ReshapeSegment> segments = ir::reshape_segments(shape, from);
   if (any && segments.empty()) return std::nullopt;

@@ -122,6 +122,35 @@ TEST_F(ProgramLayouts, OutputsThatAreReadAcrossTheirDims) {
   }
 }
 
+// Rows of merged dims are counted in a dim that has more than one element for all sizes; items are told apart whatever
+// dims of size 1 stand around them; and what has no elements is reshaped as what has some.
+TEST_F(ProgramLayouts, DimsOfOneElementAndOfNone) {
+  Context here = context(false);
+  const struct {
+    std::string text;
+    std::vector<Sizes> sizes;
+  } cases[] = {
+      {"def f(x: f32[\"b\", \"c\", 3, 3]):\n    y = tanh(reshape(x, (b*c, 9)))\n"
+       "    z = softmax(reshape(x, (c, 1, b, 9)))\n    u = sum(reshape(y, (b, c, 3, 3)), dim=-1)\n    return y, z, u\n",
+       {{{"b", 5}, {"c", 1}}, {{"b", 1}, {"c", 5}}, {{"b", 1}, {"c", 1}}, {{"b", 2}, {"c", 3}}}},
+      {"def f(x: f32[1, \"a\", 1, \"b\", 4], w: f32[1, \"a\", 1, 4, 5]):\n    y = relu(x) @ w\n"
+       "    z = reshape(y, (a, b, 5)) + 1.0\n    u = sum(y, dim=-1)\n    return y, z, u\n",
+       {{{"a", 3}, {"b", 7}}, {{"a", 1}, {"b", 2}}}},
+      {"def f(x: f32[4, 1, 0], v: f32[4, 1, 5], w: f32[0, 3], u: f32[5, 0], t: f32[6, 0, 5]):\n"
+       "    y = relu(x) @ w\n    z = relu(v) @ u\n    p = relu(reshape(x, (4, 0))) @ w\n"
+       "    q = sum(relu(reshape(t, (2, 3, 0, 5))), dim=2) + 1.0\n    return y, z, p, q\n",
+       {{}}},
+  };
+  for (const auto& [text, all] : cases) {
+    const Program program = Program::parse(text, "p.py").value();
+    const auto compiled = compile(program, Target::host(), {}, here);
+    ASSERT_TRUE(compiled) << text << compiled.error().render();
+    for (const Sizes& sizes : all) {
+      for (uint64_t seed = 1; seed <= 4; ++seed) check(program, *compiled, sizes, seed, here, text);
+    }
+  }
+}
+
 // Where nothing may be compiled and nothing is in the cache, the error says what would help.
 TEST_F(ProgramLayouts, WithoutKernelsForThem) {
   const auto folder = *base::TemporaryDirectory::make("/tmp");
