@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,8 +120,11 @@ class Programs {
     if (!first && first.error().code() == 618) return {};
     if (!first) return "not run: " + first.error().render();
     ++runs;
-    const auto checked = verify(program, data.arguments, cuda_, data.how, *context_);
-    if (!checked) return "the oracle: " + checked.error().render();
+    const auto checked = [&] {
+      const std::shared_lock lock(capturing_);  // it waits for the device, which no capture would survive
+      return verify(program, data.arguments, cuda_, data.how, *context_);
+    }();
+    if (!checked) return checked.error().code() == 618 ? "" : "the oracle: " + checked.error().render();
     if (checked->verdict == VerifyReport::Verdict::Fail) return checked->text;
     mistrusted += checked->verdict == VerifyReport::Verdict::Mistrusted ? 1 : 0;
     if (auto done = data.restore(); !done) return "restored: " + done.error().render();
@@ -128,6 +132,7 @@ class Programs {
     if (auto done = replayed(*execution, *stream); !done) {
       if (done.error().code() == 618) return {};
       if (done.error().code() != 646) return "captured: " + done.error().render();  // E0646: the host has to wait
+      execution->donate_again();
       if (const auto again = once(); !again) return "not run again: " + again.error().render();
     }
     const auto second = data.results();
@@ -137,6 +142,7 @@ class Programs {
 
   // The run as a graph, launched once and waited for. A capture that the run refuses stays valid, and is ended.
   Result<void> replayed(Execution& execution, const DeviceStream& stream) {
+    const std::unique_lock lock(capturing_);
     CODETTA_TRY(const cu::ContextGuard current, primary_->enter());
     const auto& call = driver_->call();
     const auto handle = static_cast<cu::StreamHandle>(stream.get().handle);
@@ -168,6 +174,7 @@ class Programs {
   cu::DeviceRef primary_;
   const Target cuda_{Backend::cuda, {}, ""};
   std::mutex mutex_;
+  std::shared_mutex capturing_;
   std::map<std::string, int64_t> refused_;
 };
 

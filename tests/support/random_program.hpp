@@ -79,6 +79,7 @@ class Generator {
         operation();
       }
     }
+    if (made_ == 0) unary();  // nothing else fits
     finish();
     return std::move(program_);
   }
@@ -349,11 +350,11 @@ class Generator {
         std::vector<Dim> whole = shape;
         whole[d] = whole[d] + whole[d];
         if (count_of(whole) > options_.max_elements) return false;
-        define("concat(" + x + ", " + x + " * 0.5" + along, whole, dtype);
+        define("concat(" + x + ", " + x + " * 0.5" + along, whole, widened(dtype));
         const size_t both = values_.size() - 1;
         const std::string a = "a" + std::to_string(made_), b = "b" + std::to_string(made_);
         body_ += "    " + a + ", " + b + " = split(" + use(both) + ", 2" + along + "\n";
-        return define(a + " - " + b, shape, dtype);
+        return define(a + " - " + b, shape, widened(dtype));
       }
       default: {
         if (rank > 3) return false;
@@ -643,7 +644,7 @@ class Generator {
       const std::string p = add_parameter(DType::f32, {Dim::symbol(symbol)});
       const std::string name = "s" + symbol;
       anchors += "    " + name + " = " + p + " * 2.0\n";
-      returned += ", " + name;
+      returned += (returned.empty() ? "" : ", ") + name;
       program_.outputs.push_back(name);
     }
     program_.text = functions_ + "def " + options_.name + "(" + parameters_ + "):\n" + body_ + anchors + "    return " +
