@@ -60,6 +60,7 @@ Result<HipCompiler> HipState::find_compiler() {
     HipCompiler found;
     found.identity = clang->identity;
     found.clang = *std::move(clang);
+    found.builder = std::make_shared<toolchain::HipBuilder>(context_.cache);
     return found;
   }
   // A Clang that was asked for by name is not replaced.
@@ -105,7 +106,7 @@ toolchain::HipJob HipState::job_of(const package::Kernel& kernel) const {
 }
 
 Result<toolchain::HipOutput> HipState::make(const package::Kernel& kernel, const HipCompiler& compiler) {
-  if (compiler.clang) return toolchain::compile_hip(*compiler.clang, job_of(kernel), context_.compile_options());
+  if (compiler.clang) return compiler.builder->compile(*compiler.clang, job_of(kernel), context_.compile_options());
   return compiler.hiprtc->compile(job_of(kernel), context_.keep_dir());
 }
 

@@ -3,6 +3,7 @@
 // Compiling needs neither an AMD GPU nor its runtime.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "package/package.hpp"
 #include "plan/candidates.hpp"
 #include "toolchain/cache.hpp"
+#include "toolchain/hip_builder.hpp"
 #include "toolchain/hiprtc.hpp"
 
 namespace codetta::driver {
@@ -22,6 +24,7 @@ struct ContextState;
 // What compiles HIP kernels: a Clang, or AMD's hiprtc where there is none.
 struct HipCompiler {
   std::optional<toolchain::HostCompiler> clang;
+  std::shared_ptr<toolchain::HipBuilder> builder;  // with it
   toolchain::HiprtcRef hiprtc;
   std::string identity;  // content digest
   // "clang 19.1.7 (/usr/bin/clang-19)"

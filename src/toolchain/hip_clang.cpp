@@ -82,17 +82,20 @@ Result<HostCompiler> with_linker(HostCompiler clang, const FindOptions& options)
                  "looked for lld where it is installed and in " + clang.search_path);
 }
 
+base::Expected<bool> write_private(const std::string& path, std::string_view text) {
+  base::WriteOptions how;
+  how.mode = 0600;
+  how.sync = false;
+  return base::write_file_atomically(path, text, how);
+}
+
 // Headers as files, so that the compiler's messages name them and each is read once.
 base::Expected<bool> write_headers(const std::string& folder, const std::vector<CudaHeader>& headers) {
   for (const CudaHeader& header : headers) {
     for (size_t slash = header.path.find('/'); slash != std::string_view::npos;
          slash = header.path.find('/', slash + 1))
       (void)::mkdir((folder + "/" + std::string(header.path.substr(0, slash))).c_str(), 0700);
-    base::WriteOptions how;
-    how.mode = 0600;
-    how.sync = false;
-    auto written = base::write_file_atomically(folder + "/" + std::string(header.path), header.text, how);
-    if (!written) return written;
+    if (auto written = write_private(folder + "/" + std::string(header.path), header.text); !written) return written;
   }
   return true;
 }
@@ -128,6 +131,12 @@ Result<base::ProcessResult> run_clang(const HostCompiler& clang, const HipJob& j
     return folder_failed(job.label, written.error().message(), {folder.path()});
   std::vector<std::string> arguments = hip_arguments(job.flags);
   arguments.push_back("-I" + folder.path());
+  if (!job.precompiled.empty()) {
+    const std::string header = folder.path() + "/prelude.pch";
+    if (auto written = write_private(header, job.precompiled); !written)
+      return folder_failed(job.label, written.error().message(), {folder.path()});
+    arguments.insert(arguments.end(), {"-Xclang", "-include-pch", "-Xclang", header});
+  }
   arguments.insert(arguments.end(), output.begin(), output.end());
   return run_tool(clang.path, std::move(arguments), clang, job, options, folder, true);
 }
@@ -220,6 +229,20 @@ Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, cons
   output.object = std::move(*bytes);
   CODETTA_TRY(output.remarks, read_code_object(output.object, job.label));
   return output;
+}
+
+Result<std::string> precompile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
+  CODETTA_TRY(const WorkFolder folder, hip_folder(job.label, options));
+  const std::string header = folder.path() + "/prelude.pch";
+  // Embedded, since the folder of the headers goes, and Clang would look for them.
+  CODETTA_CHECK_OK(run_clang(clang, job, options, folder,
+                             {"-fhip-emit-relocatable", "-c", "-Xclang", "-emit-pch", "-Xclang",
+                              "-fmodules-embed-all-files", "-o", header, "-"}));
+  auto bytes = base::read_file(header, size_t{256} << 20);
+  if (bytes && !bytes->empty()) return *std::move(bytes);
+  const CompileJob described{job.source, job.flags, job.label};
+  return no_object({clang, described, options, clang.path, {}, folder.path()},
+                   bytes ? "the file is empty" : bytes.error().message());
 }
 
 Result<std::string> hip_assembly(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {

@@ -23,6 +23,7 @@ struct HipJob {
   std::string label{};               // for messages: the kernel's name
   std::vector<std::string> flags{};  // the architecture included; what every job has in common is added
   std::span<const CudaHeader> headers{};
+  std::string_view precompiled{};  // header that the source goes on from (precompile_hip)
 };
 struct HipOutput {
   std::string object;                 // code object: ELF for amdgpu
@@ -35,6 +36,9 @@ std::vector<std::string> hip_arguments(const std::vector<std::string>& flags);
 // Errors: E0504 rejected (messages parsed), E0313 for the user's source, E0505 timeout, E0506 crashed or not started,
 // E0507 no room, E0510 cancelled.
 Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
+// The source as a precompiled header for jobs of the same compiler and flags, whose bits it does not change. It holds
+// the texts of all headers. Errors: as compile_hip.
+Result<std::string> precompile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
 // Text of what the compiler makes of it.
 Result<std::string> hip_assembly(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
 
