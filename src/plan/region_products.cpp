@@ -215,6 +215,7 @@ Result<void> RegionFinder::cut_reductions(NodeId product, NodeId first, const Er
 std::optional<NodeId> RegionFinder::first_behind(NodeId product, bool reductions_only) const {
   for (const NodeId node : of_level(level_[product.index()])) {
     if (node.index() <= product.index() || !needed_[node.index()] || !of_product(node)) continue;
+    if (graph_.node(node).op == Op::matmul) continue;  // of the same A
     if (!reductions_only || types::op_info(graph_.node(node).op).is_reduction()) return node;
   }
   return std::nullopt;
@@ -247,6 +248,10 @@ void RegionFinder::dissolve(const KernelRegion& region, Rejection why) {
 Result<void> RegionFinder::cut_at(NodeId product, NodeId failed, const Error& error) {
   const int32_t level = level_[product.index()];
   const size_t f = failed.index();
+  // Further products of the same A stay.
+  const auto is_behind = [&](NodeId node) {
+    return node.index() > product.index() && !cut_[node.index()] && graph_.node(node).op != Op::matmul;
+  };
   if (failed != product && level_[f] == level && !cut_[f]) {
     cut_off(failed);
     note(failed, action::cut_off, error);
@@ -255,18 +260,17 @@ Result<void> RegionFinder::cut_at(NodeId product, NodeId failed, const Error& er
     note(failed, action::in_front, error);
   } else {
     for (const NodeId node : of_level(level)) {
-      if (node.index() <= product.index() || cut_[node.index()]) continue;
+      if (!is_behind(node)) continue;
       if (!changed_) note(node, action::cut_off, error);
       cut_off(node);
     }
     if (!changed_) return error;
   }
   for (const NodeId node : of_level(level)) {
-    const size_t i = node.index();
-    if (i <= product.index() || cut_[i] || is_hooked(node)) continue;
+    if (!is_behind(node) || is_hooked(node)) continue;
     const auto operands = graph_.operands(node);
-    if (std::any_of(operands.begin(), operands.end(), [&](NodeId operand) { return cut_[operand.index()]; }))
-      cut_off(node);
+    const auto is_cut_here = [&](NodeId operand) { return cut_[operand.index()] && level_[operand.index()] == level; };
+    if (std::any_of(operands.begin(), operands.end(), is_cut_here)) cut_off(node);
   }
   return {};
 }

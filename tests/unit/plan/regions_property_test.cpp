@@ -263,6 +263,20 @@ TEST(RegionsProperty, ProductsOfOneFactor) {
   }
 }
 
+// What is cut off behind products of one A takes none of them along, whose A was cut off behind another product.
+TEST(RegionsProperty, ProductsOfOneFactorStay) {
+  const std::string text =
+      "def f(x: f32[5, 8, 8], w: f32[8, 8], u: f32[8, 8], v: f32[8, 8], i: i64[5, 8, 4]):\n"
+      "    a = gather(x @ w, i, dim=2)\n"
+      "    b = sum(a @ u[:4, :], dim=0)\n"
+      "    y = a @ v[:4, :]\n"
+      "    return b, y\n";
+  const Outcome outcome = of_text(text, {}, all_options());
+  EXPECT_TRUE(outcome.planned);
+  EXPECT_EQ(outcome.products, 2u);
+  EXPECT_EQ(outcome.together, 1u);
+}
+
 // Element-wise work in front of B is done where B is read, unless something else needs it or its elements do not lie
 // in rows.
 TEST(RegionsProperty, FactorsMadeWhereTheyAreRead) {
