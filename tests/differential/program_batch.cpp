@@ -5,78 +5,39 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <random>
 #include <regex>
-#include <sstream>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "codetta/build.hpp"
+#include "differential/library_call.hpp"
 #include "differential/slices.hpp"
 #include "driver/context.hpp"
 #include "emit/host/python.hpp"
-#include "support/layouts.hpp"
 
 namespace codetta::test {
 namespace {
 
-// A tensor as the header of a library declares it.
-struct HostTensor {
-  void* data = nullptr;
-  int32_t dtype = 0, rank = 0;
-  int64_t shape[8] = {}, strides[8] = {};
-};
-
-HostTensor host_tensor(const TensorView& view) {
-  HostTensor made{view.data(), static_cast<int32_t>(view.dtype()), view.rank(), {}, {}};
-  for (int d = 0; d < view.rank(); ++d) {
-    made.shape[d] = view.size(d);
-    made.strides[d] = view.stride(d);
-  }
-  return made;
-}
-
-std::string bytes_of(const Tensor& tensor) {
-  const TensorView view = tensor.view();
-  return {static_cast<const char*>(view.data()), static_cast<size_t>(view.element_count() * dtype_size(view.dtype()))};
-}
-
-std::string hex(const std::string& bytes, size_t at, size_t count) {
-  std::string text;
-  for (size_t i = count; i-- > 0;) text += fmt::format("{:02x}", static_cast<unsigned char>(bytes[at + i]));
-  return text;
-}
-
-// Where the bytes of an output differ from those of the run in process; empty: nowhere.
-std::string difference(const std::string& name, const Tensor& expected, const std::string& actual) {
-  const std::string wanted = bytes_of(expected);
-  if (wanted == actual) return {};
-  const auto size = static_cast<size_t>(dtype_size(expected.view().dtype()));
-  if (wanted.size() != actual.size())
-    return fmt::format("{} has {} bytes, in process {}", name, actual.size(), wanted.size());
-  int64_t differing = 0;
-  size_t first = wanted.size();
-  for (size_t at = 0; at < wanted.size(); at += size) {
-    if (std::memcmp(wanted.data() + at, actual.data() + at, size) == 0) continue;
-    ++differing;
-    first = std::min(first, at);
-  }
-  return fmt::format("{}: {} of {} elements differ, the first at {}: {}, in process {}", name, differing,
-                     wanted.size() / size, first / size, hex(actual, first, size), hex(wanted, first, size));
-}
+// One batch of so many is built as users build, every text by a compiler run of its own, optimized.
+constexpr uint64_t as_users_one_of = 32;
 
 class Batch {
  public:
-  Batch(uint64_t seed, int64_t first, int64_t count, ProgramCounts& counts,
+  Batch(const BatchOptions& options, SharedKernels& kernels, ProgramCounts& counts,
         const std::function<void(int64_t, const std::string&)>& report)
-      : seed_(seed), first_(first), counts_(counts), report_(report) {
-    for (int64_t i = 0; i < count; ++i) cases_.push_back(std::make_unique<ProgramCase>());
+      : seed_(options.seed),
+        first_(options.first),
+        like_(static_cast<uint64_t>(options.like)),
+        kernels_(kernels),
+        counts_(counts),
+        report_(report) {
+    for (int64_t i = 0; i < options.count; ++i) cases_.push_back(std::make_unique<ProgramCase>());
   }
 
   void run() {
@@ -85,7 +46,7 @@ class Batch {
     folder_ = folder->path();
     ContextOptions options;
     options.cache_enabled = false;
-    options.threads = 1 + static_cast<int>(mixed(seed_, static_cast<uint64_t>(first_)) % 3);
+    options.threads = 1 + static_cast<int>(mixed(seed_, like_) % 3);
     auto context = Context::make(options);
     if (!context) return fail_all(context.error().render());
     context_ = *std::move(context);
@@ -95,8 +56,15 @@ class Batch {
       note(i, cases_[i]->make(mixed(seed_, static_cast<uint64_t>(index)), fmt::format("program_{}", index), target_,
                               *context_, counts_));
     }
-    run_in_process();
-    run_library();
+    const auto& compiler = context_->shared_state()->compiler();
+    if (!compiler) return fail_all(compiler.error().render());
+    const bool as_users =
+        mixed(seed_ + 1, like_) % as_users_one_of == 0 || compiler->kind != toolchain::CompilerKind::Gcc;
+    if (as_users) {
+      run_apart(*compiler);
+    } else {
+      run_together(*compiler);
+    }
     run_python();
   }
 
@@ -104,7 +72,7 @@ class Batch {
   // Mostly what this machine has.
   [[nodiscard]] Target target_of_batch() const {
     const char* const levels[] = {"cpu:generic", "cpu:avx2"};
-    const uint64_t drawn = mixed(~seed_, static_cast<uint64_t>(first_)) % 6;
+    const uint64_t drawn = mixed(~seed_, like_) % 6;
     if (drawn < std::size(levels)) {
       const auto target = Target::parse(levels[drawn]);
       if (target && device_supports(*target)) return *target;
@@ -126,16 +94,50 @@ class Batch {
     }
   }
   [[nodiscard]] bool goes_on(size_t i) const { return cases_[i] != nullptr && cases_[i]->program(); }
+  [[nodiscard]] std::vector<size_t> going() const {
+    std::vector<size_t> all;
+    for (size_t i = 0; i < cases_.size(); ++i) {
+      if (goes_on(i)) all.push_back(i);
+    }
+    return all;
+  }
 
-  void run_in_process() {
-    const auto& compiler = context_->shared_state()->compiler();
-    if (!compiler) return fail_all(compiler.error().render());
+  // As users have it.
+  void run_apart(const toolchain::HostCompiler& compiler) {
     for (size_t i = 0; i < cases_.size(); ++i) {
       if (!goes_on(i)) continue;
-      const auto outputs = toolchain::compile_all(*compiler, cases_[i]->jobs(*compiler), {}, 1);
+      const auto outputs = toolchain::compile_all(compiler, cases_[i]->jobs(compiler), {}, 1);
       note(i, cases_[i]->load(outputs));
       if (goes_on(i)) note(i, cases_[i]->run(*context_, counts_));
     }
+    const std::vector<size_t> all = going();
+    if (all.empty()) return;
+    const std::string path = folder_ + "/libbatch.so";
+    if (const std::string failure = build_library(all, path); !failure.empty()) {
+      if (all.size() == 1) return fail_all(failure);
+      for (const size_t i : all) note(i, build_library({i}, folder_ + "/libalone.so"));  // whose fault it is
+      return;
+    }
+    call_library_of(path);
+  }
+
+  // The same texts with few compiler runs. Where that fails, each alone shows whose fault it is.
+  void run_together(const toolchain::HostCompiler& compiler) {
+    const std::vector<size_t> all = going();
+    if (all.empty()) return;
+    const std::string path = folder_ + "/libbatch.so";
+    const std::string failure = build_together(all, path, compiler);
+    if (!failure.empty()) {
+      const int64_t failed = counts_.failed;
+      run_apart(compiler);
+      if (counts_.failed == failed) fail_all("it builds alone, but not together with others: " + failure);
+      return;
+    }
+    for (const size_t i : all) {
+      note(i, cases_[i]->load(kernels_));
+      if (goes_on(i)) note(i, cases_[i]->run(*context_, counts_));
+    }
+    call_library_of(path);
   }
 
   // ---- the library
@@ -145,9 +147,7 @@ class Batch {
     return std::any_of(which.begin(), which.end(),
                        [&](size_t i) { return std::regex_search(cases_[i]->text(), word); });
   }
-  std::string build_library(const std::vector<size_t>& which, const std::string& path) {
-    std::vector<Program> programs;
-    for (const size_t i : which) programs.push_back(*cases_[i]->program());
+  [[nodiscard]] BuildOptions options_of(const std::vector<size_t>& which, const std::string& path) const {
     BuildOptions options;
     options.output = path;
     options.name = "batch";
@@ -155,95 +155,48 @@ class Batch {
       if (have_size(which, hint.first)) options.size_hints.push_back(hint);
     }
     options.engine_dir = CODETTA_ENGINE_DIR;
-    const auto built = codetta::build(programs, target_, options, *context_);
+    return options;
+  }
+  [[nodiscard]] std::vector<Program> programs_of(const std::vector<size_t>& which) const {
+    std::vector<Program> programs;
+    for (const size_t i : which) programs.push_back(*cases_[i]->program());
+    return programs;
+  }
+  std::string build_library(const std::vector<size_t>& which, const std::string& path) {
+    const auto built = codetta::build(programs_of(which), target_, options_of(which, path), *context_);
     return built ? "" : "it does not build: " + built.error().render();
   }
 
-  void run_library() {
-    std::vector<size_t> all;
-    for (size_t i = 0; i < cases_.size(); ++i) {
-      if (goes_on(i)) all.push_back(i);
-    }
-    if (all.empty()) return;
-    const std::string path = folder_ + "/libbatch.so";
-    if (const std::string failure = build_library(all, path); !failure.empty()) {
-      if (all.size() == 1) return fail_all(failure);
-      for (const size_t i : all) note(i, build_library({i}, folder_ + "/libalone.so"));  // whose fault it is
-      return;
-    }
+  // What build() does, but that the programs' texts are one, which is not optimized: it computes sizes, and no
+  // elements. The kernels lie in objects of their own.
+  std::string build_together(const std::vector<size_t>& which, const std::string& path,
+                             const toolchain::HostCompiler& compiler) {
+    driver::ContextState& state = *context_->shared_state();
+    const BuildOptions options = options_of(which, path);
+    const auto planned = driver::plan_library(programs_of(which), target_, options, state, true);
+    if (!planned) return planned.error().render();
+    if (std::string failure = kernels_.compile(planned->kernels, compiler); !failure.empty()) return failure;
+    toolchain::LibraryJob job = driver::job_of(*planned, compiler, "libbatch.so");
+    const std::span<const toolchain::CompileJob> texts(job.units.data(), job.units.size() - planned->kernels.size());
+    toolchain::CompileJob whole{host_texts_together(texts), texts.front().flags, "batch"};
+    std::replace(whole.flags.begin(), whole.flags.end(), std::string("-O2"), std::string("-O0"));
+    job.units = {std::move(whole)};
+    const auto archives = driver::engine_archives(target_.isa, options);
+    if (!archives) return archives.error().render();
+    job.archives = kernels_.objects(planned->kernels);
+    job.archives.insert(job.archives.end(), archives->begin(), archives->end());
+    const auto built = toolchain::build_library(compiler, job, state.compile_options(), 1);
+    if (!built) return built.error().render();
+    const auto written = base::write_file_atomically(path, built->bytes, {.sync = false});
+    return written ? "" : written.error().message();
+  }
+
+  void call_library_of(const std::string& path) {
     void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return fail_all(std::string("the library does not load: ") + ::dlerror());
     const auto error = reinterpret_cast<const char* (*)()>(::dlsym(handle, "batch_get_last_error"));
-    for (size_t i = 0; i < cases_.size(); ++i) {
-      if (goes_on(i)) note(i, call(handle, error, *cases_[i]));
-    }
+    for (const size_t i : going()) note(i, call_library(handle, error, *cases_[i]));
     ::dlclose(handle);
-  }
-
-  static std::string call(void* handle, const char* (*error)(), const ProgramCase& one) {
-    using Function = int (*)(const HostTensor*, int32_t, void*, int64_t, void*);
-    const auto function = reinterpret_cast<Function>(::dlsym(handle, ("batch_" + one.name() + "_tensors").c_str()));
-    if (function == nullptr) return "the library lacks its function";
-    for (const ProgramRunData& run : one.runs()) {
-      const std::vector<Tensor> outputs = run.poisoned_outputs();
-      std::vector<HostTensor> tensors;
-      const std::vector<Tensor> given = run.parameter_copies();
-      for (const Tensor& parameter : given) tensors.push_back(host_tensor(parameter.view()));
-      for (const Tensor& output : outputs) tensors.push_back(host_tensor(output.view()));
-      const int status = function(tensors.data(), static_cast<int32_t>(tensors.size()), nullptr, 0, nullptr);
-      if (status != 0)
-        return fmt::format("with {}: the library's function returns {}: {}", run.describe(), status, error());
-      for (size_t o = 0; o < outputs.size(); ++o) {
-        const std::string account = difference(fmt::format("output {}", o), run.outputs[o], bytes_of(outputs[o]));
-        if (!account.empty()) return fmt::format("with {}: the library's {}", run.describe(), account);
-      }
-      std::string account = call_with_layouts(function, error, one, run);
-      if (!account.empty()) return fmt::format("with {}, {}", run.describe(), account);
-    }
-    return {};
-  }
-
-  // The same values in tensors that lie anywhere; what is donated lies in one piece.
-  template <class Function>
-  static std::string call_with_layouts(Function function, const char* (*error)(), const ProgramCase& one,
-                                       const ProgramRunData& run) {
-    std::mt19937_64 random(std::hash<std::string>{}(one.text()));
-    std::vector<Laid> given, outputs;
-    const std::vector<Tensor> copies = run.parameter_copies(), values = run.parameter_copies();
-    const std::vector<ProgramParameter> parameters = one.program()->parameters();
-    std::vector<HostTensor> tensors;
-    std::string layouts;
-    const auto add = [&](const TensorView& view) {
-      tensors.push_back(host_tensor(view));
-      layouts += fmt::format("{} with strides {}\n", view.describe(), to_string(view.strides()));
-    };
-    for (size_t i = 0; i < copies.size(); ++i) {
-      const TensorView dense = copies[i].view();
-      if (parameters[i].donated) {
-        add(dense);
-        continue;
-      }
-      given.push_back(laid(dense.dtype(), dense.shape(), random, true));
-      // Of a dim that has one element for all: what lies there in the end.
-      copy_elements(dense, given.back().view);
-      copy_elements(given.back().view, values[i].view());
-      add(given.back().view);
-    }
-    for (const Tensor& output : run.outputs) {
-      outputs.push_back(laid(output.view().dtype(), output.view().shape(), random, false));
-      add(outputs.back().view);
-    }
-    const int status = function(tensors.data(), static_cast<int32_t>(tensors.size()), nullptr, 0, nullptr);
-    if (status != 0)
-      return fmt::format("laid somewhere: the library's function returns {}: {}\n{}", status, error(), layouts);
-    std::vector<Tensor> gathered;
-    for (const Laid& output : outputs) {
-      gathered.push_back(Tensor::make(output.view.dtype(), output.view.shape()).value());
-      copy_elements(output.view, gathered.back().view());
-      if (!output.gaps_untouched()) return fmt::format("the library writes beside an output\n{}", layouts);
-    }
-    const std::string account = one.judged(values, gathered);
-    return account.empty() ? account : fmt::format("laid somewhere: the library's outputs:\n{}{}", account, layouts);
   }
 
   // ---- Python
@@ -252,7 +205,8 @@ class Batch {
     size_t modules = 0;
     for (size_t i = 0; i < cases_.size(); ++i) {
       if (!goes_on(i)) continue;
-      const auto module = emit::host::emit_python(cases_[i]->package(), {CODETTA_TEST_HOST, {}, true});
+      const auto module =
+          emit::host::emit_python(cases_[i]->package(), {CODETTA_TEST_HOST, cases_[i]->kernel_paths(), true});
       if (!module) {
         note(i, "it has no Python text: " + module.error().render());
         continue;
@@ -320,6 +274,8 @@ class Batch {
 
   uint64_t seed_;
   int64_t first_;
+  uint64_t like_;
+  SharedKernels& kernels_;
   ProgramCounts& counts_;
   const std::function<void(int64_t, const std::string&)>& report_;
   std::string folder_;
@@ -330,9 +286,9 @@ class Batch {
 
 }  // namespace
 
-void run_batch(uint64_t seed, int64_t first, int64_t count, ProgramCounts& counts,
+void run_batch(const BatchOptions& options, SharedKernels& kernels, ProgramCounts& counts,
                const std::function<void(int64_t index, const std::string& account)>& report) {
-  Batch(seed, first, count, counts, report).run();
+  Batch(options, kernels, counts, report).run();
 }
 
 }  // namespace codetta::test

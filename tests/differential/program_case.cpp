@@ -164,6 +164,25 @@ std::vector<toolchain::CompileJob> ProgramCase::jobs(const toolchain::HostCompil
   return jobs;
 }
 
+namespace {
+
+// Takes the kernel's function from the module. Empty: fine.
+std::string take_function(const package::Kernel& kernel, std::shared_ptr<const runtime::cpu::Module> module,
+                          runtime::KernelEntry& entry) {
+  entry.module = std::move(module);
+  void* symbol = entry.module->symbol(kernel.symbol);
+  if (symbol == nullptr) return "a kernel lacks " + kernel.symbol;
+  const auto* product = std::get_if<package::CpuGemmConfig>(&kernel.config);
+  if (product != nullptr && product->family == package::CpuFamily::Fused) {
+    entry.fused = reinterpret_cast<cpu::FusedFunction>(symbol);
+  } else {
+    entry.function = reinterpret_cast<cpu::EpilogueFunction>(symbol);
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string ProgramCase::load(std::span<const Result<toolchain::CompileOutput>> outputs) {
   size_t at = 0;
   for (package::Kernel& kernel : package_.kernels) {
@@ -175,15 +194,21 @@ std::string ProgramCase::load(std::span<const Result<toolchain::CompileOutput>> 
     auto module = runtime::cpu::Module::load(kernel.binary, std::string(emit::entry_digest_symbol),
                                              std::string(emit::entry_digest_placeholder));
     if (!module) return "a kernel does not load: " + module.error().render();
-    entry.module = *std::move(module);
-    void* symbol = entry.module->symbol(kernel.symbol);
-    if (symbol == nullptr) return "a kernel lacks " + kernel.symbol;
-    const auto* product = std::get_if<package::CpuGemmConfig>(&kernel.config);
-    if (product != nullptr && product->family == package::CpuFamily::Fused) {
-      entry.fused = reinterpret_cast<cpu::FusedFunction>(symbol);
-    } else {
-      entry.function = reinterpret_cast<cpu::EpilogueFunction>(symbol);
-    }
+    if (std::string failure = take_function(kernel, *std::move(module), entry); !failure.empty()) return failure;
+  }
+  return {};
+}
+
+std::string ProgramCase::load(const SharedKernels& kernels) {
+  for (package::Kernel& kernel : package_.kernels) {
+    runtime::KernelEntry& entry = entries_.emplace_back();
+    kernel_paths_.emplace_back();
+    if (kernel.source.empty()) continue;
+    const SharedKernel* shared = kernels.find(kernel.source, kernel.gcc_flags);
+    if (shared == nullptr) return "a library has another text than a run in process for " + kernel.name;
+    kernel.symbol = shared->function;
+    kernel_paths_.back() = shared->path;
+    if (std::string failure = take_function(kernel, shared->module, entry); !failure.empty()) return failure;
   }
   return {};
 }

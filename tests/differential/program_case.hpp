@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codetta/program.hpp"
+#include "differential/together.hpp"
 #include "package/package.hpp"
 #include "runtime/execution.hpp"
 #include "support/random_program.hpp"
@@ -57,6 +58,11 @@ class ProgramCase {
   // One job a kernel with a source, and what came of them, in that order: the package then has binaries.
   [[nodiscard]] std::vector<toolchain::CompileJob> jobs(const toolchain::HostCompiler& compiler) const;
   std::string load(std::span<const Result<toolchain::CompileOutput>> outputs);
+  // The same with kernels that others may have, too; one whose text they lack is an account: a library has other ones
+  // than a run in process then.
+  std::string load(const SharedKernels& kernels);
+  // With what a Python module finds its kernels by; empty where the package carries them.
+  [[nodiscard]] const std::vector<std::string>& kernel_paths() const { return kernel_paths_; }
 
   // What of these outputs is outside of the oracle's bounds for these parameters; empty: nothing.
   [[nodiscard]] std::string judged(const std::vector<Tensor>& parameters, const std::vector<Tensor>& outputs) const;
@@ -75,6 +81,7 @@ class ProgramCase {
   std::optional<Program> program_;
   package::Package package_;
   std::vector<runtime::KernelEntry> entries_;
+  std::vector<std::string> kernel_paths_;
   std::vector<ProgramRunData> runs_;
 };
 

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The differential runner of programs:
 //   program_differential [--count N] [--seed S | --slice COMMIT] [--first I] [--batch B] [--jobs J]
-//                        [--seconds T [--at-least N]]
+//                        [--seconds T [--at-least N]] [--like I]
 // Each random program runs in process, through an emitted library, through an emitted Python module, and by the oracle.
 // A failure prints the line that runs it alone. A slice is the part of the space that a commit's hash picks.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 #include <fmt/format.h>
 
@@ -19,33 +24,61 @@ namespace {
 using codetta::test::Clock;
 using codetta::test::ProgramCounts;
 using codetta::test::put;
+using codetta::test::SharedKernels;
 using codetta::test::SharedProgress;
 
 struct Options : codetta::test::JobOptions {
   int64_t batch = 24;
+  int64_t like = -1;  // of all batches; -1: each is like itself
 };
 
 bool parse(int argc, char** argv, Options& options) {
   options.count = 100;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (options.take(argv[i], argv[i + 1])) continue;
-    if (std::string(argv[i]) != "--batch") return false;
-    options.batch = std::max<int64_t>(std::atoll(argv[i + 1]), 1);
+    if (std::string(argv[i]) == "--like") {
+      options.like = std::max<int64_t>(std::atoll(argv[i + 1]), 0);
+    } else if (std::string(argv[i]) == "--batch") {
+      options.batch = std::max<int64_t>(std::atoll(argv[i + 1]), 1);
+    } else {
+      return false;
+    }
   }
   return argc % 2 == 1;
 }
 
-std::string line_of(const Options& options, int64_t first, int64_t count) {
-  return fmt::format("program_differential --seed {} --first {} --count {}", options.seed, first, count);
+std::string line_of(const Options& options, int64_t first, int64_t count, int64_t like) {
+  return fmt::format("program_differential --seed {} --first {} --count {}", options.seed, first, count) +
+         (like == first ? "" : fmt::format(" --like {}", like));
+}
+
+// A library and a Python module have a thread for each processor that they may use; hundreds a job would be made for
+// products of a few elements. So each job, and the compilers that it starts, keeps to a few neighbouring processors.
+void keep_to_few_processors(int job) {
+#if defined(__linux__)
+  constexpr int few = 4;
+  cpu_set_t all, kept;
+  if (::sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) <= few) return;
+  std::vector<int> usable;
+  for (int p = 0; p < CPU_SETSIZE; ++p) {
+    if (CPU_ISSET(p, &all)) usable.push_back(p);
+  }
+  CPU_ZERO(&kept);
+  for (int i = 0; i < few; ++i) CPU_SET(usable[static_cast<size_t>(job + i) % usable.size()], &kept);
+  ::sched_setaffinity(0, sizeof kept, &kept);  // where that is not allowed, it only takes longer
+#endif
 }
 
 ProgramCounts work(const Options& options, SharedProgress& shared, int job, Clock::time_point start) {
+  keep_to_few_processors(job);
   ProgramCounts counts;
+  SharedKernels kernels;
   for (int64_t begin = 0, end = 0; shared.take(options, start, options.batch, begin, end);) {
     shared.running[job] = begin;
-    codetta::test::run_batch(options.seed, options.first + begin, end - begin, counts,
+    const int64_t first = options.first + begin, like = options.like < 0 ? first : options.like;
+    codetta::test::run_batch({options.seed, first, end - begin, like}, kernels, counts,
                              [&](int64_t index, const std::string& account) {
-                               put(fmt::format("MISMATCH {}\n{}\n", line_of(options, index, 1), account));
+                               put(fmt::format("MISMATCH {}\n{}\n", line_of(options, index, 1, like), account));
                              });
     shared.running[job] = -1;
     shared.done += end - begin;
@@ -60,7 +93,7 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, options)) {
     std::fputs(
         "usage: program_differential [--count N] [--seed S | --slice COMMIT] [--first I] [--batch B] [--jobs J] "
-        "[--seconds T [--at-least N]]\n",
+        "[--seconds T [--at-least N]] [--like I]\n",
         stderr);
     return 2;
   }
@@ -72,7 +105,7 @@ int main(int argc, char** argv) {
   const Clock::time_point start = Clock::now();
   const auto counts = codetta::test::run_jobs<ProgramCounts>(
       options.jobs, *shared, [&](int job) { return work(options, *shared, job, start); },
-      [&](int64_t begin) { return line_of(options, options.first + begin, options.batch); });
+      [&](int64_t begin) { return line_of(options, options.first + begin, options.batch, options.first + begin); });
   for (const auto& [reason, count] : counts.refused) fmt::print("  refused {}: {}\n", count, reason);
   fmt::print("{}", counts.summary(std::chrono::duration<double>(Clock::now() - start).count()));
   bool fine = counts.failed == 0;
