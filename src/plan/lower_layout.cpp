@@ -145,6 +145,9 @@ Result<Location> Lowering::operand_location(NodeId node, size_t i, const Locatio
       return result;
     }
     case Op::reshape: {
+      // Where its elements were followed from the operand's they are known, though no division tells.
+      const auto &here = at_.of(node), &there = at_.of(operand);
+      if (here && there && *here == at) return *there;
       const auto leaf = leaf_of(operand);
       const bool contiguous = leaf && scope_.leaves[*leaf].layout.contiguous;
       auto result = reshaped(at, graph_.type(node).shape, graph_.type(operand).shape, contiguous);

@@ -272,9 +272,7 @@ Result<LoweredMap> lower_map(const ir::Graph& graph, const LoweringScope& scope,
   // do not have. The other way there are none: over the space of what is reshaped.
   if (graph.node(at).op == Op::reshape) {
     const NodeId operand = graph.operands(at)[0];
-    const bool loaded = std::any_of(scope.leaves.begin(), scope.leaves.end(),
-                                    [&](const LoweringScope::Leaf& leaf) { return leaf.node == operand; });
-    if (loaded) {
+    if (graph.node(operand).op != Op::literal) {
       auto other = Lowering(graph, std::nullopt, scope).run_map(operand);
       if (other) return other;
     }

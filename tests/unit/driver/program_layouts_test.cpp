@@ -133,6 +133,10 @@ TEST_F(ProgramLayouts, DimsOfOneElementAndOfNone) {
       {"def f(x: f32[\"b\", \"c\", 3, 3]):\n    y = tanh(reshape(x, (b*c, 9)))\n"
        "    z = softmax(reshape(x, (c, 1, b, 9)))\n    u = sum(reshape(y, (b, c, 3, 3)), dim=-1)\n    return y, z, u\n",
        {{{"b", 5}, {"c", 1}}, {{"b", 1}, {"c", 5}}, {{"b", 1}, {"c", 1}}, {{"b", 2}, {"c", 3}}}},
+      {"def f(x: f32[\"b\", 3, 2, \"c\"]):\n    y = tanh(reshape(x, (6*b*c,)))\n"
+       "    z = reshape(x, (b, 1, c, 6)) - reshape(exp(reshape(x, (6*b*c,))), (b, 1, c, 6))\n"
+       "    u = sum(reshape(relu(x), (6*b*c,)), dim=0)\n    return y, z, u\n",
+       {{{"b", 5}, {"c", 1}}, {{"b", 1}, {"c", 4}}, {{"b", 3}, {"c", 7}}}},
       {"def f(x: f32[1, \"a\", 1, \"b\", 4], w: f32[1, \"a\", 1, 4, 5]):\n    y = relu(x) @ w\n"
        "    z = reshape(y, (a, b, 5)) + 1.0\n    u = sum(y, dim=-1)\n    return y, z, u\n",
        {{{"a", 3}, {"b", 7}}, {{"a", 1}, {"b", 2}}}},

@@ -482,6 +482,19 @@ TEST(PlanProgram, WhatIsReturnedAndReadAcrossItsDimsIsStoredTwice) {
   }
 }
 
+// Over the space of what is reshaped, whether a kernel reads that or makes it: nothing else is stored.
+TEST(PlanProgram, MergedDimsAreStoredByTheKernelThatMakesThem) {
+  for (const char* text : {
+           "def f(x: f32[\"b\", \"c\"]):\n    y = tanh(reshape(exp(x), (b*c,)))\n    return y\n",
+           "def f(x: f32[\"a\", 3, 2, \"c\"]):\n    y = tanh(reshape(x, (6*a*c,)))\n    return y\n",
+       }) {
+    const auto planned = program(text);
+    ASSERT_TRUE(planned) << text << planned.error().render();
+    ASSERT_EQ(planned->kernels.size(), 1u) << plan::to_string(*planned);
+    EXPECT_EQ(planned->kernels[0].lowered.program.arguments.size(), 2u) << plan::to_string(*planned);
+  }
+}
+
 // Whether each product's kernel of the program may have its epilogue's matrices copied by the engine of sm_90a.
 std::vector<bool> copied(const std::string& parameters, const std::string& body,
                          plan::Alignment alignment = plan::Alignment::Hinted) {
