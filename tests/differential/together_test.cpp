@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels and host texts that are compiled together keep their names, macros and meaning.
+#include "differential/together.hpp"
+
+#include <dlfcn.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "driver/context.hpp"
+#include "emit/emit.hpp"
+#include "toolchain/library.hpp"
+
+namespace codetta::test {
+namespace {
+
+const toolchain::HostCompiler& compiler() {
+  static Context context = [] {
+    ContextOptions options;
+    options.cache_enabled = false;
+    return Context::make(options).value();
+  }();
+  return context.shared_state()->compiler().value();
+}
+
+// A function that returns the number, by way of a macro and of a function that all units call the same.
+driver::KernelUnit unit_of(int number, const std::string& function) {
+  std::string source = fmt::format(
+      "#define NUMBER {}\n#define TWICE(x) ((x) * 2)\nstatic int number() {{ return NUMBER; }}\nextern \"C\" "
+      "__attribute__((visibility(\"default\"))) int entry() {{ return TWICE(number()); }}\n",
+      number);
+  source += fmt::format(
+      "extern \"C\" __attribute__((visibility(\"default\"))) const char {0}[33];\nconst char {0}[33] = \"{1}\";\n",
+      emit::entry_digest_symbol, emit::entry_digest_placeholder);
+  const std::vector<std::string> flags{"-std=c++17", "-O1", "-nostdlib"};
+  return {source, flags, flags, "entry", function};
+}
+
+int call(const SharedKernels& kernels, const driver::KernelUnit& unit) {
+  const SharedKernel* kernel = kernels.find(unit.source, unit.gcc_flags);
+  if (kernel == nullptr) return -1;
+  EXPECT_EQ(kernel->function, unit.function);
+  void* symbol = kernel->module->symbol(kernel->function);
+  return symbol == nullptr ? -2 : reinterpret_cast<int (*)()>(symbol)();
+}
+
+TEST(Together, KernelsAreCompiledOnce) {
+  SharedKernels kernels;
+  const auto one = unit_of(1, "one"), two = unit_of(2, "two"), three = unit_of(3, "three");
+  EXPECT_EQ(call(kernels, one), -1);
+  ASSERT_EQ(kernels.compile({one, two}, compiler()), "");
+  EXPECT_EQ(call(kernels, one), 2);
+  EXPECT_EQ(call(kernels, two), 4);
+  const std::vector<std::string> first = kernels.objects({one, two});
+  EXPECT_EQ(first.size(), 1u);
+  ASSERT_EQ(kernels.compile({two, three}, compiler()), "");
+  EXPECT_EQ(call(kernels, three), 6);
+  EXPECT_EQ(kernels.objects({one, two}), first) << "they are not compiled again";
+  EXPECT_EQ(kernels.objects({two, three}).size(), 2u);
+  const std::vector<std::string> other_flags{"-std=c++17", "-O2", "-nostdlib"};
+  EXPECT_EQ(kernels.find(one.source, other_flags), nullptr);
+}
+
+// A library would call whichever came first.
+TEST(Together, OneNameIsOneText) {
+  SharedKernels kernels;
+  const auto one = unit_of(1, "kernel"), other = unit_of(5, "kernel");
+  ASSERT_EQ(kernels.compile({one}, compiler()), "");
+  ASSERT_EQ(kernels.compile({other}, compiler()), "");
+  EXPECT_EQ(call(kernels, other), 10);
+  EXPECT_EQ(call(kernels, one), -1);
+}
+
+TEST(Together, WhatDoesNotCompileIsTold) {
+  SharedKernels kernels;
+  const auto one = unit_of(1, "one");
+  auto wrong = unit_of(2, "wrong");
+  wrong.source += "int broken = unknown_name;\n";
+  EXPECT_NE(kernels.compile({one, wrong}, compiler()).find("unknown_name"), std::string::npos);
+  EXPECT_EQ(call(kernels, one), -1);
+  ASSERT_EQ(kernels.compile({one}, compiler()), "");
+  EXPECT_EQ(call(kernels, one), 2);
+}
+
+TEST(Together, HostTextsKeepToThemselves) {
+  const auto text_of = [](int number) {
+    return fmt::format(
+        "#include \"device/host.h\"\n\nextern \"C\" int outside(int);\nnamespace codetta::host {{\nnamespace {{\nint "
+        "steps(const View& view) {{ return view.size * {0}; }}\n}}\n}}\nusing namespace codetta::host;\nextern \"C\" "
+        "{{\n"
+        "__attribute__((visibility(\"default\"))) int call_{0}() {{ return steps(codetta::host::View{{{0}}}) + "
+        "static_cast<int>(sizeof(codetta::cpu::Number)); }}\n}}\n",
+        number);
+  };
+  const std::vector<toolchain::CompileJob> units{{text_of(3), {}, "a"}, {text_of(4), {}, "b"}};
+  toolchain::LibraryJob job;
+  job.name = "libtogether.so";
+  job.units = {{host_texts_together(units), {"-std=c++20", "-O0"}, "together"}};
+  job.files = {
+      {"device/host.h",
+       "#pragma once\nnamespace codetta::cpu {\nusing Number = char;\n}\nnamespace codetta::host {\nstruct View "
+       "{\n  int size;\n};\n}\n"}};
+  job.exports = "{ global: call_*; local: *; };\n";
+  const auto built = toolchain::build_library(compiler(), job, {}, 1);
+  ASSERT_TRUE(built) << built.error().render();
+  const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-together-");
+  ASSERT_TRUE(folder);
+  const std::string path = folder->path() + "/libtogether.so";
+  ASSERT_TRUE(base::write_file_atomically(path, built->bytes));
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << ::dlerror();
+  for (const auto& [name, wanted] : {std::pair("call_3", 10), std::pair("call_4", 17)}) {
+    void* symbol = ::dlsym(handle, name);
+    ASSERT_NE(symbol, nullptr) << name;
+    EXPECT_EQ(reinterpret_cast<int (*)()>(symbol)(), wanted) << name;
+  }
+  ::dlclose(handle);
+}
+
+}  // namespace
+}  // namespace codetta::test
