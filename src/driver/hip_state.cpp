@@ -60,7 +60,7 @@ Result<HipCompiler> HipState::find_compiler() {
     HipCompiler found;
     found.identity = clang->identity;
     found.clang = *std::move(clang);
-    found.builder = std::make_shared<toolchain::HipBuilder>(context_.cache);
+    found.builder = std::make_shared<toolchain::HipBuilder>(context_.cache, context_.cpu().cores);
     return found;
   }
   // A Clang that was asked for by name is not replaced.
@@ -102,7 +102,9 @@ Result<void> HipState::may_make(const package::Kernel& kernel, bool capturing) c
 }
 
 toolchain::HipJob HipState::job_of(const package::Kernel& kernel) const {
-  return {kernel.source, kernel.name, kernel.nvrtc_flags, headers()};
+  toolchain::HipJob job{kernel.source, kernel.name, kernel.nvrtc_flags, headers()};
+  job.divisible = !package::is_user(kernel.config);
+  return job;
 }
 
 Result<toolchain::HipOutput> HipState::make(const package::Kernel& kernel, const HipCompiler& compiler) {

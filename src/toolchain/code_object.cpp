@@ -18,6 +18,7 @@ class Bytes {
   explicit Bytes(std::string_view bytes) : bytes_(bytes) {}
   [[nodiscard]] bool ok() const { return ok_; }
   [[nodiscard]] bool at_end() const { return at_ == bytes_.size(); }
+  [[nodiscard]] size_t at() const { return at_; }
   // Little-endian.
   uint64_t little(int size) {
     const std::string_view part = take(static_cast<size_t>(size));
@@ -134,20 +135,39 @@ PtxasRemarks read_kernel(Bytes& in) {
   return facts;
 }
 
-std::optional<std::vector<PtxasRemarks>> read_metadata(std::string_view text) {
+// Where the list of kernels stands in the metadata, and how many it has.
+struct KernelList {
+  size_t begin = 0, elements = 0, end = 0;
+  uint64_t count = 0;
+};
+std::optional<KernelList> find_kernels(std::string_view text) {
   Bytes in(text);
-  std::vector<PtxasRemarks> kernels;
   const Item map = read_item(in);
   if (map.kind != Item::Kind::Map) return std::nullopt;
+  std::optional<KernelList> found;
   for (uint64_t i = 0; i < map.number && in.ok(); ++i) {
     if (read_item(in).text != "amdhsa.kernels") {
       skip(in, 0);
       continue;
     }
-    const Item list = read_item(in);
-    if (list.kind != Item::Kind::Array) return std::nullopt;
-    for (uint64_t k = 0; k < list.number && in.ok(); ++k) kernels.push_back(read_kernel(in));
+    KernelList list;
+    list.begin = in.at();
+    const Item head = read_item(in);
+    if (head.kind != Item::Kind::Array) return std::nullopt;
+    list.elements = in.at();
+    for (list.count = 0; list.count < head.number && in.ok(); ++list.count) skip(in, 0);
+    list.end = in.at();
+    found = list;
   }
+  return in.ok() ? found : std::nullopt;
+}
+
+std::optional<std::vector<PtxasRemarks>> read_metadata(std::string_view text) {
+  const auto list = find_kernels(text);
+  if (!list) return std::nullopt;
+  Bytes in(text.substr(list->elements));
+  std::vector<PtxasRemarks> kernels;
+  for (uint64_t k = 0; k < list->count && in.ok(); ++k) kernels.push_back(read_kernel(in));
   if (!in.ok()) return std::nullopt;
   return kernels;
 }
@@ -166,6 +186,52 @@ std::optional<std::string_view> find_note(std::string_view section) {
   return std::nullopt;
 }
 
+// The first note with metadata of an object: where the header of its section stands, that section, and the metadata.
+struct Metadata {
+  size_t header = 0;
+  std::string_view section, text;
+};
+struct NoMetadata {
+  const char* why;
+};
+base::Expected<Metadata, NoMetadata> find_metadata(std::string_view object) {
+  constexpr std::string_view magic("\177ELF\2\1", 6);
+  if (object.size() < 64 || !object.starts_with(magic)) return NoMetadata{"it is no 64-bit ELF file"};
+  const auto field = [&](size_t at, int size) { return Bytes(object.substr(at)).little(size); };
+  constexpr uint64_t amdgpu = 224;
+  if (field(18, 2) != amdgpu) return NoMetadata{"it is not for AMD GPUs"};
+  const uint64_t table = field(40, 8), entry = field(58, 2), count = field(60, 2);
+  for (uint64_t i = 0; i < count; ++i) {
+    if (entry < 64 || table > object.size() || (i + 1) * entry > object.size() - table) break;
+    Metadata found;
+    found.header = static_cast<size_t>(table + i * entry);
+    Bytes header(object.substr(found.header));
+    (void)header.little(4);
+    const uint64_t type = header.little(4);
+    (void)header.take(16);
+    const uint64_t offset = header.little(8), size = header.little(8);
+    if (type != 7 || offset > object.size() || size > object.size() - offset) continue;  // SHT_NOTE
+    found.section = object.substr(static_cast<size_t>(offset), static_cast<size_t>(size));
+    const auto note = find_note(found.section);
+    if (!note) continue;
+    found.text = *note;
+    return found;
+  }
+  return NoMetadata{"it has no note with metadata"};
+}
+
+void append(std::string& bytes, uint64_t value, int size) {
+  for (int i = 0; i < size; ++i) bytes.push_back(static_cast<char>(value >> 8 * i & 0xffu));
+}
+
+// Offset and size of a section, in its header.
+void place_section(std::string& object, size_t header, uint64_t offset, uint64_t size) {
+  std::string place;
+  append(place, offset, 8);
+  append(place, size, 8);
+  object.replace(header + 24, place.size(), place);
+}
+
 }  // namespace
 
 Result<std::vector<PtxasRemarks>> read_code_object(std::string_view object, const std::string& label) {
@@ -174,27 +240,40 @@ Result<std::vector<PtxasRemarks>> read_code_object(std::string_view object, cons
         .reason(why)
         .help("check that the compiler is Clang 19 or later, with its own lld");
   };
-  constexpr std::string_view magic("\177ELF\2\1", 6);
-  if (object.size() < 64 || !object.starts_with(magic)) return damaged("it is no 64-bit ELF file");
-  const auto field = [&](size_t at, int size) { return Bytes(object.substr(at)).little(size); };
-  constexpr uint64_t amdgpu = 224;
-  if (field(18, 2) != amdgpu) return damaged("it is not for AMD GPUs");
-  const uint64_t table = field(40, 8), entry = field(58, 2), count = field(60, 2);
-  for (uint64_t i = 0; i < count; ++i) {
-    if (entry < 64 || table > object.size() || (i + 1) * entry > object.size() - table) break;
-    Bytes header(object.substr(static_cast<size_t>(table + i * entry)));
-    (void)header.little(4);
-    const uint64_t type = header.little(4);
-    (void)header.take(16);
-    const uint64_t offset = header.little(8), size = header.little(8);
-    if (type != 7 || offset > object.size() || size > object.size() - offset) continue;  // SHT_NOTE
-    const auto note = find_note(object.substr(static_cast<size_t>(offset), static_cast<size_t>(size)));
-    if (!note) continue;
-    auto kernels = read_metadata(*note);
-    if (!kernels) return damaged("its metadata is no MessagePack of kernels");
-    return *std::move(kernels);
-  }
-  return damaged("it has no note with metadata");
+  const auto found = find_metadata(object);
+  if (!found) return damaged(found.error().why);
+  auto kernels = read_metadata(found->text);
+  if (!kernels) return damaged("its metadata is no MessagePack of kernels");
+  return *std::move(kernels);
+}
+
+bool join_metadata(std::string& object, std::string& other) {
+  const auto ours = find_metadata(object), theirs = find_metadata(other);
+  if (!ours || !theirs) return false;
+  const auto list = find_kernels(ours->text), more = find_kernels(theirs->text);
+  constexpr uint64_t name_and_sizes = 20;  // and type
+  const auto alone = [](const Metadata& m) { return m.section.size() - m.text.size() < name_and_sizes + 4; };
+  if (!list || !more || !alone(*ours) || !alone(*theirs) || list->count + more->count > 0xffff) return false;
+  std::string joined(ours->text.substr(0, list->begin));
+  joined += '\xdc';  // an array, its size in two bytes
+  joined += static_cast<char>((list->count + more->count) >> 8);
+  joined += static_cast<char>((list->count + more->count) & 0xffu);
+  joined += ours->text.substr(list->elements, list->end - list->elements);
+  joined += theirs->text.substr(more->elements, more->end - more->elements);
+  joined += ours->text.substr(list->end);
+  std::string note;
+  append(note, 7, 4);
+  append(note, joined.size(), 4);
+  append(note, metadata_note, 4);
+  note += std::string_view("AMDGPU\0\0", 8);
+  note += joined;
+  note.resize((note.size() + 3) / 4 * 4);
+  const size_t header = ours->header;
+  place_section(other, theirs->header, static_cast<uint64_t>(theirs->section.data() - other.data()), 0);
+  object.resize((object.size() + 7) / 8 * 8);
+  place_section(object, header, object.size(), note.size());
+  object += note;
+  return true;
 }
 
 }  // namespace codetta::toolchain

@@ -40,6 +40,25 @@ std::string_view prelude_of(std::string_view source, std::span<const CudaHeader>
   return source.substr(0, end);
 }
 
+std::vector<std::string> parts_of(std::string_view source) {
+  constexpr std::string_view kernel = "\nextern \"C\" __global__ ", end = "\n}\n";
+  std::vector<std::pair<size_t, size_t>> kernels;  // first character and size
+  for (size_t at = source.find(kernel); at != std::string_view::npos; at = source.find(kernel, at)) {
+    const size_t last = source.find(end, at);
+    if (last == std::string_view::npos) return {};
+    kernels.emplace_back(at + 1, last + end.size() - at - 1);
+    at = last;
+  }
+  if (kernels.size() < 3) return {};
+  std::vector<std::string> parts(2, std::string(source));
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    std::string& without = parts[i == 0 ? 1 : 0];
+    for (size_t c = kernels[i].first; c < kernels[i].first + kernels[i].second; ++c)
+      if (without[c] != '\n') without[c] = ' ';
+  }
+  return parts;
+}
+
 // What has to be made, and what decides it.
 struct HipBuilder::Wanted {
   HipJob job;  // its source is the prelude without comments
@@ -94,33 +113,67 @@ bool HipBuilder::prepare(const HostCompiler& clang, const HipJob& job, const Com
   return (first ? make(clang, wanted, options) : found) != nullptr;
 }
 
-Result<HipOutput> HipBuilder::compile(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
-  const std::string_view prelude = prelude_of(job.source, job.headers);
-  if (prelude.empty()) return compile_hip(clang, job, options);
-  const Wanted wanted(clang, job, prelude);
-  bool first = false;
-  const Text found = find(wanted, first);
-  if (first) {
-    std::optional<Result<HipOutput>> made;
-    run_jobs(2, 2, [&](size_t which) {
-      if (which == 0)
-        made = compile_hip(clang, job, options);
-      else
-        (void)make(clang, wanted, options);
-    });
-    return *std::move(made);
+int HipBuilder::running() {
+  const std::lock_guard lock(mutex_);
+  return running_;
+}
+
+// Compilers of one kernel: two where that is wanted and a processor is free for the second.
+class HipBuilder::Running {
+ public:
+  Running(HipBuilder& builder, bool wants_two) : builder_(builder) {
+    const std::lock_guard lock(builder_.mutex_);
+    count_ = wants_two && builder_.running_ + 2 <= builder_.processors_ ? 2 : 1;
+    builder_.running_ += count_;
   }
-  if (!found) return compile_hip(clang, job, options);
-  HipJob rest = job;  // with as many lines
-  rest.source.replace(0, prelude.size(), static_cast<size_t>(std::count(prelude.begin(), prelude.end(), '\n')), '\n');
-  rest.precompiled = *found;
-  CompileOptions quiet = options;
-  quiet.keep_dir.clear();
-  auto made = compile_hip(clang, rest, quiet);
-  if (made || has_code(made.error(), diag::Code::compile_cancelled) ||
-      has_code(made.error(), diag::Code::compile_timeout))
-    return made;
-  // Whatever it is, without the prelude it is told of the whole source, or does not happen.
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() {
+    const std::lock_guard lock(builder_.mutex_);
+    builder_.running_ -= count_;
+  }
+  [[nodiscard]] int count() const { return count_; }
+
+ private:
+  HipBuilder& builder_;
+  int count_ = 1;
+};
+
+Result<HipOutput> HipBuilder::compile(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
+  const std::vector<std::string> parts = job.divisible ? parts_of(job.source) : std::vector<std::string>();
+  const Running running(*this, !parts.empty());
+  std::vector<HipJob> jobs(static_cast<size_t>(running.count()), job);
+  for (size_t i = 0; i < jobs.size() && jobs.size() > 1; ++i) jobs[i].source = parts[i];
+
+  const std::string_view prelude = prelude_of(job.source, job.headers);
+  bool first = false;
+  Text found;
+  std::optional<Wanted> wanted;
+  if (!prelude.empty()) found = find(wanted.emplace(clang, job, prelude), first);
+  const auto lines = static_cast<size_t>(std::count(prelude.begin(), prelude.end(), '\n'));
+  for (size_t i = 0; i < jobs.size() && found; ++i) {
+    jobs[i].source.replace(0, prelude.size(), lines, '\n');
+    jobs[i].precompiled = *found;
+  }
+
+  const bool whole = !found && jobs.size() == 1;
+  CompileOptions how = options;
+  if (!whole) how.keep_dir.clear();
+  std::optional<Result<HipOutput>> made;
+  const auto compile = [&](size_t which) {
+    if (which == 0)
+      made = compile_hip(clang, jobs, how);
+    else
+      (void)make(clang, *wanted, options);
+  };
+  if (first)
+    run_jobs(2, 2, compile);
+  else
+    compile(0);
+  if (*made || whole || has_code(made->error(), diag::Code::compile_cancelled) ||
+      has_code(made->error(), diag::Code::compile_timeout))
+    return *std::move(made);
+  // Whatever it is, it is told of the whole source, or does not happen there.
   return compile_hip(clang, job, options);
 }
 

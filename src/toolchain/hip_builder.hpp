@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precompiled headers of HIP kernels. Kernels of one family begin with the same macros and includes, their prelude, and
-// to read it takes Clang a seventh of a compile.
+// HIP kernels in less time: from precompiled headers, since kernels of one family begin with the same macros and
+// includes, their prelude, which it takes Clang a seventh of a compile to read; and in parts, where a source has
+// several kernel functions and processors are free.
 #pragma once
 
 #include <map>
@@ -8,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "toolchain/cache.hpp"
 #include "toolchain/hip_clang.hpp"
@@ -18,17 +20,24 @@ namespace codetta::toolchain {
 // or empty; "" where others are among them.
 std::string_view prelude_of(std::string_view source, std::span<const CudaHeader> headers);
 
-// Compiles kernels, each with the precompiled prelude where there is one, in memory or in the cache. What is made has
-// the same bits without. Thread safe.
+// The source twice: with the first of its kernel functions alone (the product), and with the others (what follows it),
+// each of as many lines. Empty where it has less than three, whose second part would not be worth the start of Clang.
+std::vector<std::string> parts_of(std::string_view source);
+
+// Compiles kernels, each with the precompiled prelude where there is one, in memory or in the cache, which changes no
+// bit of them; divisible ones in two parts while fewer than `processors` compilers run, which changes no instruction.
+// Thread safe.
 class HipBuilder {
  public:
-  explicit HipBuilder(std::shared_ptr<Cache> cache) : cache_(std::move(cache)) {}
+  HipBuilder(std::shared_ptr<Cache> cache, int processors) : cache_(std::move(cache)), processors_(processors) {}
 
   // compile_hip(). The first job of a prelude precompiles it for others, at the same time and by another process.
   // Errors: as compile_hip; what becomes of the prelude fails no job.
   Result<HipOutput> compile(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
   // Precompiles the job's prelude unless that has been done or tried. Whether it is there now.
   bool prepare(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
+  // Compilers of kernels, precompiled headers apart.
+  [[nodiscard]] int running();
 
  private:
   using Text = std::shared_ptr<const std::string>;
@@ -36,8 +45,11 @@ class HipBuilder {
   Text find(const Wanted& wanted, bool& first);
   Text make(const HostCompiler& clang, const Wanted& wanted, const CompileOptions& options);
 
+  class Running;
   std::shared_ptr<Cache> cache_;
+  int processors_;
   std::mutex mutex_;
+  int running_ = 0;                   // compilers
   std::map<std::string, Text> made_;  // by digest of the key; empty: being made, or can not be
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/files.hpp"
 #include "base/process.hpp"
@@ -13,6 +14,7 @@
 #include "diag/diagnostic.hpp"
 #include "toolchain/failure.hpp"
 #include "toolchain/probe.hpp"
+#include "toolchain/run_jobs.hpp"
 #include "toolchain/work_folder.hpp"
 
 namespace codetta::toolchain {
@@ -25,6 +27,7 @@ constexpr std::string_view rocm_folder = "/opt/rocm/llvm/bin";
 // LLVM's heap in few large pages, where the C library is glibc: 3 to 7 % of a compile are faults and calls otherwise.
 constexpr std::string_view large_pages =
     "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432:glibc.malloc.mmap_threshold=1073741824";
+constexpr size_t largest_object = size_t{256} << 20;
 constexpr std::string_view install_hip =
     "install clang-19 and lld-19 (or later ones, or ROCm's) where the search path leads, or name a Clang with "
     "--compiler; emitting sources needs neither";
@@ -147,6 +150,40 @@ Result<WorkFolder> hip_folder(const std::string& label, const CompileOptions& op
   return make_work_folder(wish);
 }
 
+Result<void> join_files(const std::string& object, const std::string& other, const HipJob& job) {
+  auto ours = base::read_file(object, largest_object), theirs = base::read_file(other, largest_object);
+  if (ours && theirs && join_metadata(*ours, *theirs) && write_private(object, *ours) && write_private(other, *theirs))
+    return {};
+  return diag::error(diag::Code::compiler_failed, "the parts of '" + job.label + "' can not be joined")
+      .reason("they are no objects with metadata of kernels")
+      .help("check that the compiler is Clang 19 or later");
+}
+
+// All of them at the same time: what the compilers said, and how long the slowest took. `link` is given the objects.
+// Clang's driver, where it also links, runs the compiler proper as a process of its own: a start more of LLVM.
+Result<HipOutput> compile_parts(const HostCompiler& clang, std::span<const HipJob> parts, const CompileOptions& options,
+                                const WorkFolder& folder, std::vector<std::string>& link) {
+  const auto object_of = [&](size_t i) { return fmt::format("{}/kernel{}.o", folder.path(), i); };
+  std::vector<std::optional<Result<base::ProcessResult>>> ran(parts.size());
+  const auto compile = [&](size_t i) -> Result<base::ProcessResult> {
+    CODETTA_TRY(const WorkFolder own, hip_folder(parts[i].label, options));
+    return run_clang(clang, parts[i], options, own, {"-fhip-emit-relocatable", "-c", "-o", object_of(i), "-"});
+  };
+  if (parts.size() == 1)
+    ran[0] = compile(0);
+  else
+    run_jobs(parts.size(), static_cast<int>(parts.size()), [&](size_t i) { ran[i] = compile(i); });
+  HipOutput output;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    CODETTA_TRY(base::ProcessResult one, *std::move(ran[i]));
+    output.log += one.errors;
+    output.seconds = std::max(output.seconds, one.seconds);
+    link.push_back(object_of(i));
+  }
+  for (size_t i = 1; i < parts.size(); ++i) CODETTA_CHECK_OK(join_files(object_of(0), object_of(i), parts[i]));
+  return output;
+}
+
 }  // namespace
 
 Result<HostCompiler> find_hip_clang(const FindOptions& options) {
@@ -209,18 +246,22 @@ std::vector<std::string> hip_arguments(const std::vector<std::string>& flags) {
 }
 
 Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
+  return compile_hip(clang, {&job, 1}, options);
+}
+
+Result<HipOutput> compile_hip(const HostCompiler& clang, std::span<const HipJob> parts, const CompileOptions& options) {
+  const HipJob& job = parts.front();
   CODETTA_TRY(const WorkFolder folder, hip_folder(job.label, options));
-  HipOutput output;
-  // Clang's driver, where it also links, runs the compiler proper as a process of its own: a start more of LLVM.
-  const std::string unlinked = folder.path() + "/kernel.o", object = folder.path() + "/kernel.hsaco";
-  CODETTA_TRY(base::ProcessResult ran,
-              run_clang(clang, job, options, folder, {"-fhip-emit-relocatable", "-c", "-o", unlinked, "-"}));
-  const std::vector<std::string> link{"-flavor", "gnu", "-m",   "elf64_amdgpu", "--no-undefined",
-                                      "-shared", "-o",  object, unlinked};
+  const std::string object = folder.path() + "/kernel.hsaco";
+  // All parts are one object file for a linker that is told to take what is twice (constants, Clang's own symbol) once.
+  std::vector<std::string> link{"-flavor", "gnu", "-m",      "elf64_amdgpu", "--no-undefined",
+                                "-shared", "-z",  "muldefs", "-o",           object};
+  if (parts.size() == 1) link.erase(link.begin() + 6, link.begin() + 8);
+  CODETTA_TRY(HipOutput output, compile_parts(clang, parts, options, folder, link));
   CODETTA_TRY(const base::ProcessResult linked, run_tool(clang.linker, link, clang, job, options, folder, false));
-  output.log = std::move(ran.errors) + linked.errors;
-  output.seconds = ran.seconds + linked.seconds;
-  auto bytes = base::read_file(object, size_t{256} << 20);
+  output.log += linked.errors;
+  output.seconds += linked.seconds;
+  auto bytes = base::read_file(object, largest_object);
   if (!bytes || bytes->empty()) {
     const CompileJob described{job.source, job.flags, job.label};
     return no_object({clang, described, options, clang.linker, link, folder.path()},
@@ -238,7 +279,7 @@ Result<std::string> precompile_hip(const HostCompiler& clang, const HipJob& job,
   CODETTA_CHECK_OK(run_clang(clang, job, options, folder,
                              {"-fhip-emit-relocatable", "-c", "-Xclang", "-emit-pch", "-Xclang",
                               "-fmodules-embed-all-files", "-o", header, "-"}));
-  auto bytes = base::read_file(header, size_t{256} << 20);
+  auto bytes = base::read_file(header, largest_object);
   if (bytes && !bytes->empty()) return *std::move(bytes);
   const CompileJob described{job.source, job.flags, job.label};
   return no_object({clang, described, options, clang.path, {}, folder.path()},

@@ -24,6 +24,9 @@ struct HipJob {
   std::vector<std::string> flags{};  // the architecture included; what every job has in common is added
   std::span<const CudaHeader> headers{};
   std::string_view precompiled{};  // header that the source goes on from (precompile_hip)
+  // Kernel functions are written by Codetta: each from `extern "C" __global__` at the start of a line to `}` at the
+  // start of one, with nothing but calls of inline functions in common, so that any of them can be left out.
+  bool divisible = false;
 };
 struct HipOutput {
   std::string object;                 // code object: ELF for amdgpu
@@ -36,6 +39,8 @@ std::vector<std::string> hip_arguments(const std::vector<std::string>& flags);
 // Errors: E0504 rejected (messages parsed), E0313 for the user's source, E0505 timeout, E0506 crashed or not started,
 // E0507 no room, E0510 cancelled.
 Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
+// The same of several sources at the same time, each with other kernel functions, which become one code object.
+Result<HipOutput> compile_hip(const HostCompiler& clang, std::span<const HipJob> parts, const CompileOptions& options);
 // The source as a precompiled header for jobs of the same compiler and flags, whose bits it does not change. It holds
 // the texts of all headers. Errors: as compile_hip.
 Result<std::string> precompile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
@@ -46,5 +51,8 @@ Result<std::string> hip_assembly(const HostCompiler& clang, const HipJob& job, c
 // its kernels, in their order: registers (vector and accumulation registers together), LDS as shared_bytes, scratch as
 // stack_bytes, spilled vector registers in bytes. Errors: E0506 where it is no such object.
 Result<std::vector<PtxasRemarks>> read_code_object(std::string_view object, const std::string& label);
+// Gives what the metadata of the relocatable object `other` says about its kernels to `object`, so that the linker
+// makes one note of them. Whether both are such objects; neither is changed otherwise.
+bool join_metadata(std::string& object, std::string& other);
 
 }  // namespace codetta::toolchain

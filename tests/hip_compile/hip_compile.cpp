@@ -152,9 +152,10 @@ int run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::optional<Result<toolchain::HipOutput>>> results(units.size());
   std::vector<double> used(units.size()), clock(units.size());
-  toolchain::HipBuilder builder(toolchain::Cache::disabled("kernels are compiled anew"));
+  // Each that can be is compiled in parts, however many are at once.
+  toolchain::HipBuilder builder(toolchain::Cache::disabled("kernels are compiled anew"), 2 * options.jobs);
   const auto job_of = [&](size_t i) {
-    return toolchain::HipJob{units[i].source, units[i].label, units[i].flags, headers};
+    return toolchain::HipJob{units[i].source, units[i].label, units[i].flags, headers, {}, !units[i].calls};
   };
   for (size_t i = 0; i < units.size() && options.times; ++i) (void)builder.prepare(*clang, job_of(i), {});
   toolchain::run_jobs(units.size(), options.times ? 1 : options.jobs, [&](size_t i) {

@@ -3,9 +3,14 @@
 // them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <map>
 #include <string>
+#include <thread>
 
 #include "base/text.hpp"
 #include "compilers.hpp"
@@ -25,6 +30,47 @@ constexpr const char* source =
     "// Generated.\n#define CODETTA_LANES 2\n#include \"device/outer.h\"\n\n"
     "extern \"C\" __attribute__((global)) void half(Number* p) { *p = halved(*p); }\n";
 HipJob job_of(std::string text) { return {std::move(text), "half", {"--offload-arch=gfx942", "-O2"}, headers}; }
+
+// Three kernel functions, as Codetta writes them; Clang leaves the constant outside of them, in each part.
+std::string three() {
+  std::string text =
+      "#define CODETTA_LANES 2\n#include \"device/outer.h\"\n#define __global__ __attribute__((global))\n"
+      "template <class T>\nconstexpr bool exact = false;\ntemplate <>\nconstexpr bool exact<float> = true;\n";
+  for (const char* body : {"codetta_gemm(Number* p) {\n  __attribute__((shared)) static Number s[64];\n"
+                           "  s[__builtin_amdgcn_workitem_id_x()] = *p;\n  __builtin_amdgcn_s_barrier();\n  *p = s[3];",
+                           "codetta_combine_0(Number* p) {\n  *p = halved(*p);",
+                           "codetta_phase_1(Number* p) {\n  if (exact<Number>) {\n    p[1] = p[0] * p[2];\n  }"})
+    text += "\nextern \"C\" __global__ void " + std::string(body) + "\n}\n";
+  return text;
+}
+HipJob divisible_job(std::string text) {
+  HipJob job = job_of(std::move(text));
+  job.divisible = true;
+  return job;
+}
+
+// The machine code of each function of an ELF file, by name.
+std::map<std::string, std::string> functions_of(const std::string& object) {
+  const auto number = [&](size_t at, size_t size) {
+    uint64_t value = 0;
+    std::memcpy(&value, object.data() + at, size);
+    return static_cast<size_t>(value);
+  };
+  const size_t table = number(40, 8);
+  const auto section = [&](size_t i) { return table + 64 * i; };
+  std::map<std::string, std::string> found;
+  for (size_t i = 0; i < number(60, 2); ++i) {
+    if (number(section(i) + 4, 4) != 2) continue;  // SHT_SYMTAB
+    const size_t names = number(section(number(section(i) + 40, 4)) + 24, 8), first = number(section(i) + 24, 8);
+    for (size_t s = first; s < first + number(section(i) + 32, 8); s += 24) {
+      if ((object[s + 4] & 0xf) != 2) continue;  // STT_FUNC
+      const size_t in = section(number(s + 6, 2));
+      const size_t at = number(s + 8, 8) - number(in + 16, 8) + number(in + 24, 8);
+      found[object.c_str() + names + number(s, 4)] = object.substr(at, number(s + 16, 8));
+    }
+  }
+  return found;
+}
 
 class HipBuilds : public CompilerTest {
  protected:
@@ -74,7 +120,7 @@ TEST_F(HipBuilds, ThePreludeIsCompiledOnceAndChangesNoBit) {
   const auto plain = compile_hip(*clang(), job_of(source), {});
   ASSERT_TRUE(plain) << plain.error().render();
   {
-    HipBuilder builder(cache());
+    HipBuilder builder(cache(), 1);
     for (int i = 0; i < 3; ++i) {
       const auto made = builder.compile(watched(), job_of(source), {});
       ASSERT_TRUE(made) << made.error().render();
@@ -94,7 +140,7 @@ TEST_F(HipBuilds, ThePreludeIsCompiledOnceAndChangesNoBit) {
     EXPECT_EQ(runs_with("-emit-pch"), 3U);
   }
   // Another process finds it in the cache.
-  HipBuilder later(cache());
+  HipBuilder later(cache(), 1);
   const auto made = later.compile(watched(), job_of(source), {});
   ASSERT_TRUE(made) << made.error().render();
   EXPECT_EQ(made->object, plain->object);
@@ -103,7 +149,7 @@ TEST_F(HipBuilds, ThePreludeIsCompiledOnceAndChangesNoBit) {
 }
 
 TEST_F(HipBuilds, ThePreludeIsMadeAheadWhereItIsAskedFor) {
-  HipBuilder builder(none());
+  HipBuilder builder(none(), 1);
   EXPECT_TRUE(builder.prepare(watched(), job_of(source), {}));
   EXPECT_TRUE(builder.prepare(watched(), job_of(source), {}));
   EXPECT_FALSE(builder.prepare(watched(), job_of("int x;\n"), {}));
@@ -118,7 +164,7 @@ TEST_F(HipBuilds, WithoutAPreludeKernelsAreCompiledAllTheSame) {
   ASSERT_TRUE(plain) << plain.error().render();
   for (const char* otherwise : {"exit 1", "exit 0", "echo damaged > $out; exit 0", "kill -9 $$"}) {
     const HostCompiler compiler = watched(otherwise);
-    HipBuilder builder(none());
+    HipBuilder builder(none(), 1);
     for (int i = 0; i < 2; ++i) {
       const auto made = builder.compile(compiler, job_of(source), {});
       ASSERT_TRUE(made) << otherwise << made.error().render();
@@ -133,7 +179,7 @@ TEST_F(HipBuilds, WithoutAPreludeKernelsAreCompiledAllTheSame) {
 TEST_F(HipBuilds, ErrorsAreThoseOfTheWholeSource) {
   std::string wrong = source;
   wrong.replace(wrong.find("*p = halved"), 11, "*p = nosuch");
-  HipBuilder builder(none());
+  HipBuilder builder(none(), 1);
   ASSERT_TRUE(builder.prepare(watched(), job_of(source), {}));
   CompileOptions options;
   options.keep_dir = folder();
@@ -154,7 +200,7 @@ TEST_F(HipBuilds, CancelledAndLateOnes) {
   std::atomic<bool> cancel = true;
   CompileOptions cancelled;
   cancelled.cancel = &cancel;
-  HipBuilder builder(none());
+  HipBuilder builder(none(), 1);
   EXPECT_FALSE(builder.prepare(watched(), job_of(source), cancelled));
   EXPECT_TRUE(builder.prepare(watched(), job_of(source), {}));
   const auto made = builder.compile(watched(), job_of(source), cancelled);
@@ -165,6 +211,126 @@ TEST_F(HipBuilds, CancelledAndLateOnes) {
   const auto never = builder.compile(watched(), job_of(source), late);
   ASSERT_FALSE(never);
   EXPECT_EQ(never.error().code(), static_cast<uint16_t>(diag::Code::compile_timeout)) << never.error().render();
+}
+
+TEST(HipParts, AreTheFirstKernelFunctionAndTheOthers) {
+  const std::string text = three();
+  const std::vector<std::string> parts = parts_of(text);
+  ASSERT_EQ(parts.size(), 2U);
+  for (const std::string& part : parts) {
+    EXPECT_EQ(part.size(), text.size());
+    EXPECT_EQ(std::count(part.begin(), part.end(), '\n'), std::count(text.begin(), text.end(), '\n'));
+    EXPECT_NE(part.find("constexpr bool exact<float> = true;\n"), std::string::npos);
+  }
+  for (const auto& [name, first] : {std::pair("codetta_gemm", true),
+                                    {"s[3]", true},
+                                    {"codetta_combine_0", false},
+                                    {"halved(*p)", false},
+                                    {"codetta_phase_1", false}}) {
+    EXPECT_EQ(parts[0].find(name) != std::string::npos, first) << name;
+    EXPECT_EQ(parts[1].find(name) != std::string::npos, !first) << name;
+  }
+  EXPECT_TRUE(parts_of("").empty());
+  EXPECT_TRUE(parts_of(text.substr(0, text.find("codetta_phase_1"))).empty());  // one that does not end
+  EXPECT_TRUE(parts_of(text.substr(0, text.rfind("\nextern"))).empty());        // two are not worth it
+}
+
+TEST_F(HipBuilds, PartsHaveTheSameInstructionsAndOneNote) {
+  for (const char* arch : {"gfx90a", "gfx942", "gfx1100", "gfx1201"}) {
+    HipJob job = divisible_job(three());
+    job.flags.front() = std::string("--offload-arch=") + arch;
+    const auto whole = compile_hip(*clang(), job, {});
+    ASSERT_TRUE(whole) << whole.error().render();
+    HipBuilder builder(none(), 2);
+    for (int i = 0; i < 2; ++i) {  // without a precompiled prelude, and with it
+      const auto made = builder.compile(watched(), job, {});
+      ASSERT_TRUE(made) << made.error().render();
+      EXPECT_EQ(functions_of(made->object), functions_of(whole->object));
+      EXPECT_EQ(functions_of(made->object).size(), 3U);
+      ASSERT_EQ(made->remarks.size(), 3U);
+      for (size_t k = 0; k < 3; ++k) {
+        EXPECT_EQ(made->remarks[k].kernel, whole->remarks[k].kernel);
+        EXPECT_EQ(made->remarks[k].registers, whole->remarks[k].registers);
+        EXPECT_EQ(made->remarks[k].shared_bytes, whole->remarks[k].shared_bytes);
+      }
+      EXPECT_EQ(made->remarks[0].shared_bytes, 256);
+    }
+  }
+  EXPECT_EQ(runs_with("-emit-pch"), 4U);
+  EXPECT_EQ(runs_with("-include-pch"), 8U);
+  EXPECT_EQ(runs_with("/kernel1.o"), 8U);
+}
+
+// A kernel that must not be divided, and one for whose second part no processor is free.
+TEST_F(HipBuilds, OtherKernelsAreCompiledWhole) {
+  HipBuilder two(none(), 2), one(none(), 1);
+  ASSERT_TRUE(two.compile(watched(), job_of(three()), {}));
+  ASSERT_TRUE(two.compile(watched(), divisible_job(source), {}));
+  ASSERT_TRUE(one.compile(watched(), divisible_job(three()), {}));
+  EXPECT_EQ(runs_with("/kernel1.o"), 0U);
+  const HostCompiler slow = watched();
+  HostCompiler waiting = *clang();
+  waiting.path =
+      script("waiting", "while [ ! -e " + path("go") + " ]; do sleep 0.01; done\nexec " + slow.path + " \"$@\"\n");
+  HipBuilder busy(none(), 2);
+  std::jthread other([&] { EXPECT_TRUE(busy.compile(waiting, job_of("#define CODETTA_LANES 1\n" + three()), {})); });
+  while (busy.running() == 0) std::this_thread::yield();
+  EXPECT_TRUE(busy.compile(slow, divisible_job(three()), {}));
+  EXPECT_EQ(runs_with("/kernel1.o"), 0U);
+  ASSERT_TRUE(base::write_file_atomically(path("go"), ""));
+  other.join();
+  EXPECT_EQ(busy.running(), 0);
+  EXPECT_TRUE(busy.compile(slow, divisible_job(three()), {}));
+  EXPECT_EQ(runs_with("/kernel1.o"), 1U);
+}
+
+// Parts that can not be compiled, joined or linked: the whole source is compiled, and told of.
+TEST_F(HipBuilds, WherePartsFailTheWholeIsCompiled) {
+  const auto whole = compile_hip(*clang(), job_of(three()), {});
+  ASSERT_TRUE(whole) << whole.error().render();
+  HostCompiler linker = *clang();
+  linker.linker = script("lld", "case \"$*\" in *muldefs*) exit 1;; esac\nexec " + clang()->linker + " \"$@\"\n");
+  HostCompiler damaged = *clang();
+  damaged.path = script("damaged",
+                        "for a in \"$@\"; do last=$out; out=$a; case $last:$a in -o:*/kernel1.o) echo x > $a; "
+                        "exit 0;; esac; done\nexec " +
+                            clang()->path + " \"$@\"\n");
+  for (const HostCompiler& compiler : {linker, damaged}) {
+    const auto made = HipBuilder(none(), 2).compile(compiler, divisible_job(three()), {});
+    ASSERT_TRUE(made) << made.error().render();
+    EXPECT_EQ(made->object, whole->object);
+  }
+  std::string wrong = three();
+  wrong.replace(wrong.find("halved(*p)"), 6, "nosuch");
+  const auto failed = HipBuilder(none(), 2).compile(*clang(), divisible_job(wrong), {});
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code(), static_cast<uint16_t>(diag::Code::compile_rejected));
+  EXPECT_EQ(failed.error().diagnostics().front().where.line,
+            compile_hip(*clang(), job_of(wrong), {}).error().diagnostics().front().where.line);
+}
+
+TEST_F(HipBuilds, MetadataIsJoinedOrLeftAlone) {
+  for (const std::string& bytes : {std::string(), std::string("\177ELF"), std::string(200, '\0')}) {
+    std::string one = bytes, other = bytes;
+    EXPECT_FALSE(join_metadata(one, other));
+    EXPECT_EQ(one, bytes);
+    EXPECT_EQ(other, bytes);
+  }
+  const auto made = compile_hip(*clang(), job_of(three()), {});
+  ASSERT_TRUE(made) << made.error().render();
+  std::string one = made->object, other = made->object;
+  ASSERT_TRUE(join_metadata(one, other));
+  const auto joined = read_code_object(one, "joined");
+  ASSERT_TRUE(joined) << joined.error().render();
+  ASSERT_EQ(joined->size(), 6U);
+  EXPECT_EQ((*joined)[5].kernel, "codetta_phase_1");
+  EXPECT_FALSE(read_code_object(other, "emptied"));
+  for (size_t at = 0; at < made->object.size(); at += 3) {
+    std::string broken = made->object;
+    other = made->object;
+    broken[at] = static_cast<char>(~broken[at]);
+    (void)join_metadata(broken, other);
+  }
 }
 
 }  // namespace
