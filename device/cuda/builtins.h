@@ -165,6 +165,15 @@ CODETTA_FN bool claim(u32* word) {
   return old == 0;
 }
 CODETTA_FN void give_back(u32* word) { asm volatile("st.release.gpu.u32 [%0], 0;" ::"l"(word) : "memory"); }
+// How blocks hand over what they have written: each thread is at before_arrival(), the block meets, and one thread
+// counts it at a word of the device's own memory, which gives how many had been there. What these have written is
+// visible to this block once it has met again.
+CODETTA_FN void before_arrival() {}  // the one thread's release is also of what it has met the others after
+CODETTA_FN u32 arrive(u32* word) {
+  u32 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(word) : "memory");
+  return before;
+}
 // Words that the host sees, too: as one is now, and one written behind everything that this thread has written.
 CODETTA_FN u32 look_up(const u32* word) {
   u32 value;

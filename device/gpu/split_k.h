@@ -15,13 +15,12 @@ CODETTA_FN bool sum_slices(const Problem& p, i64 tile, i64 slice, int thread, u3
   T* const own = first + slice * (count * threads);
 #pragma unroll
   for (int i = 0; i < count; ++i) own[i * threads] = acc[i];
-  __threadfence();
+  before_arrival();
   __syncthreads();
   if (thread == 0) {
-    const u32 before = atomicAdd(p.counters + tile, 1u);
+    const u32 before = arrive(p.counters + tile);
     *flag = before + 1 == (u32)p.k_split ? 1 : 0;
     if (*flag != 0) p.counters[tile] = 0;  // as it was found
-    __threadfence();
   }
   __syncthreads();
   if (*flag == 0) return false;

@@ -154,6 +154,15 @@ CODETTA_FN void __syncthreads() {
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+// How blocks hand over what they have written: each thread is at before_arrival(), the block meets, and one thread
+// counts it at a word of the device's own memory, which gives how many had been there. What these have written is
+// visible to this block once it has met again.
+CODETTA_FN void before_arrival() { __threadfence(); }
+CODETTA_FN u32 arrive(u32* word) {
+  const u32 before = atomicAdd(word, 1u);
+  __threadfence();
+  return before;
+}
 // Groups are whole blocks.
 CODETTA_FN void group_barrier(i32, i32) { __syncthreads(); }
 CODETTA_FN void begin_dependent() {}

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "device/cuda/kernels/make_stream.h"
+#include "device/cuda/kernels/stream_sums.h"
 #include "device/cuda/mma.h"
 #include "device/gpu/split_k.h"
 #include "device/gpu/tile.h"
@@ -251,14 +252,6 @@ CODETTA_FN void multiply_add(float (&acc)[S::blocks * 2][S::tokens * 8], const u
   }
 }
 
-// The column of the warp that row `g` (+ 8: `half`) of block b is.
-template <class S>
-CODETTA_FN int column_of(int b, int half, int g) {
-  if constexpr (S::along_k) return b * 16 + half * 8 + g;
-  constexpr int pairs = S::along_k ? 1 : S::block / 16;
-  return b / pairs * S::block + g * (2 * pairs) + b % pairs * 2 + half;
-}
-
 }  // namespace codetta::gpu::stream
 
 namespace codetta::gpu {
@@ -310,11 +303,6 @@ CODETTA_FN void gemm_stream(const P& params) {
   }
   ptx::dependency_wait();
 #endif
-  typename Weights::Held held[Config::stages];
-#pragma unroll
-  for (int i = 0; i < Config::stages; ++i) {
-    if (i < whole) weights.load(held[i], i);
-  }
   const u32 base = ptx::shared_address(shared);
   const auto bring_rows = [&](i64 k, u32 to) {
     if constexpr (makes_a)
@@ -322,7 +310,14 @@ CODETTA_FN void gemm_stream(const P& params) {
     else
       stream::bring_rows<Config, S>(p, batch, row0, k, k_end, to, thread);
   };
-  bring_rows(k_begin, base);
+  // The first rows of A are waited for first, so that they do not queue behind B; what is made is waited for at once.
+  if constexpr (!makes_a) bring_rows(k_begin, base);
+  typename Weights::Held held[Config::stages];
+#pragma unroll
+  for (int i = 0; i < Config::stages; ++i) {
+    if (i < whole) weights.load(held[i], i);
+  }
+  if constexpr (makes_a) bring_rows(k_begin, base);
 
   T acc[S::blocks * S::tokens * 4];
 #pragma unroll
@@ -372,7 +367,6 @@ CODETTA_FN void gemm_stream(const P& params) {
       }
     }
   }
-  const int g = lane / 4, t = lane % 4;
   if constexpr (S::fmas) {  // add up along K, and let each thread keep what the tensor cores would give it
 #pragma unroll
     for (int c = 0; c < S::blocks * 2; ++c) {
@@ -381,7 +375,7 @@ CODETTA_FN void gemm_stream(const P& params) {
         float v = sums[c][m];
         v += __shfl_xor_sync(0xffffffffu, v, 1);
         v += __shfl_xor_sync(0xffffffffu, v, 2);
-        if (m % 8 / 2 == t) acc[(c / 2 * S::tokens + m / 8) * 4 + c % 2 * 2 + m % 2] = v;
+        if (m % 8 / 2 == lane % 4) acc[(c / 2 * S::tokens + m / 8) * 4 + c % 2 * 2 + m % 2] = v;
       }
     }
   }
@@ -391,13 +385,7 @@ CODETTA_FN void gemm_stream(const P& params) {
 #pragma unroll
   for (int q = 0; q < S::tokens; ++q) {
     __syncthreads();
-#pragma unroll
-    for (int b = 0; b < S::blocks; ++b) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        scratch[(warp_k * 8 + 2 * t + e % 2) * S::sum_ld + warp_column + stream::column_of<S>(b, e / 2, g)] =
-            acc[(b * S::tokens + q) * 4 + e];
-    }
+    stream::leave_sums<S>(scratch + warp_k * 8 * S::sum_ld + warp_column, acc, q, lane);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < S::share; ++i) {

@@ -84,6 +84,8 @@ CODETTA_FN bool claim(u32* word) {
   return true;
 }
 CODETTA_FN void give_back(u32* word) { *word = 0; }
+CODETTA_FN void before_arrival() {}
+CODETTA_FN u32 arrive(u32* word) { return atomicAdd(word, 1u); }
 CODETTA_FN u32 look_up(const u32* word) { return *word; }
 CODETTA_FN void publish(u32* word, u32 value) { *word = value; }
 
