@@ -41,10 +41,12 @@ Candidate multiplied(NodeId a, NodeId b, DType accumulator, RuleContext& x) {
 Rewrite rows_of_items(const Candidate& n, RuleContext& x) {
   if (n.op != Op::matmul) return {};
   ir::TensorType a = x.type(n.operands[0]), product = n.type;
-  const size_t rank = a.shape.size();
-  if (rank < 3 || x.type(n.operands[1]).shape.size() != 2 || !is_one(a.shape[rank - 2])) return {};
-  a.shape.erase(a.shape.end() - 2);
-  product.shape.erase(product.shape.end() - 2);
+  if (x.type(n.operands[1]).shape.size() != 2) return {};
+  while (a.shape.size() > 2 && is_one(*(a.shape.end() - 2))) {
+    a.shape.erase(a.shape.end() - 2);
+    product.shape.erase(product.shape.end() - 2);
+  }
+  if (product.shape.size() == n.type.shape.size()) return {};
   const NodeId rows = x.add({Op::reshape, {n.operands[0]}, ir::ReshapeAttr{a.shape}, a});
   const NodeId of_rows = x.add({Op::matmul, {rows, n.operands[1]}, n.attr, product});
   return Candidate{Op::reshape, {of_rows}, ir::ReshapeAttr{n.type.shape}, n.type};

@@ -21,6 +21,8 @@ constexpr Case cases[] = {
     {"rows_of_items", "def f(x: f32[3, 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
     {"rows_of_items", "def f(x: f32[2, 3, 1, 5], w: bf16[5, 4]):\n    y = relu(x) @ w + 1\n    return y\n", 1},
     {"rows_of_items", "def f(x: f32[\"b\", 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
+    {"rows_of_items", "def f(x: f32[3, 1, 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
+    {"rows_of_items", "def f(x: f32[1, 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
     {nullptr, "def f(x: f32[3, 2, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
     {nullptr, "def f(x: f32[1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
     {"product_of_vectors",
@@ -44,6 +46,18 @@ constexpr Case cases[] = {
     // An epilogue's product, which launches take as the caller gives it.
     {nullptr, "def f(a: f32[3, 1, 8], b: f32[3, 8, 1]):\n    y = relu(a @ b)\n    return y\n", 1},
 };
+
+// All items are rows of one product, however many dims of size 1 lie in between.
+TEST(Products, ItemsOfOneRowAreRows) {
+  const auto function = frontend::parse_program(std::make_shared<const diag::SourceText>(
+      "p.py", "def f(x: f32[\"b\", 1, 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n"));
+  ASSERT_TRUE(function) << function.error().render();
+  const auto optimized = optimize(ir::bind_program(*function).value());
+  ASSERT_TRUE(optimized) << optimized.error().render();
+  const ir::Graph& graph = optimized->graph;
+  ASSERT_EQ(ir::matmuls(graph).size(), 1u);
+  EXPECT_EQ(ir::to_string(graph.type(ir::matmuls(graph)[0])), "f32[b, 4]") << ir::print(graph);
+}
 
 TEST(Products, OfOneBecomeLess) {
   for (const Case& one : cases) {
