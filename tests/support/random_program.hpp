@@ -27,6 +27,8 @@ struct RandomProgramOptions {
   bool across = false;       // reshapes that cut across the dims of a value; values are returned that others use, too
   int donated = 0;           // of 100 parameters, so many give their memory up
   bool broadcasts = false;   // values of one row or column beside others
+  bool ones = false;         // a third of the sizes are 1
+  bool f16 = false;          // beside bf16
   int64_t largest_size = 9;  // of a symbol
   int64_t widths = 6;        // weights have 2 to twice as many columns
   int64_t max_elements = 4096;  // of what operations make larger
@@ -67,11 +69,12 @@ class Generator {
 
   RandomProgram run() {
     if (options_.symbolic) {
-      for (const char* symbol : {"n", "m"}) program_.sizes.emplace_back(symbol, 1 + pick(options_.largest_size));
+      for (const char* symbol : {"n", "m"}) program_.sizes.emplace_back(symbol, drawn_size(options_.largest_size));
     }
     std::vector<Dim> shape{any_size(), Dim::constant(4 + 4 * pick(3))};
     if (pick(3) == 0) shape.insert(shape.begin(), any_size());
-    add_parameter(pick(3) == 0 ? DType::bf16 : DType::f32, shape);
+    const bool half = pick(3) == 0;
+    add_parameter(!half ? DType::f32 : options_.f16 && pick(2) == 0 ? DType::f16 : DType::bf16, shape);
     for (int attempts = 0; made_ < options_.operations && attempts < 40 * options_.operations; ++attempts) {
       if (made_ == 0) {
         options_.products ? (pick(2) == 0 ? product() : products()) : unary();
@@ -92,8 +95,9 @@ class Generator {
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return static_cast<int64_t>((z ^ (z >> 31)) % static_cast<uint64_t>(n));
   }
+  int64_t drawn_size(int64_t largest) { return options_.ones && pick(3) == 0 ? 1 : 1 + pick(largest); }
   Dim any_size() {
-    if (program_.sizes.empty() || pick(3) == 0) return Dim::constant(1 + pick(8));
+    if (program_.sizes.empty() || pick(3) == 0) return Dim::constant(drawn_size(8));
     return Dim::symbol(program_.sizes[static_cast<size_t>(pick(static_cast<int64_t>(program_.sizes.size())))].first);
   }
   [[nodiscard]] int64_t size_of(const Dim& dim) const { return dim.evaluate(program_.sizes).value_or(0); }
