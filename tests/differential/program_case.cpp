@@ -35,6 +35,8 @@ RandomProgramOptions options_of(std::mt19937_64& random, const std::string& name
   options.donated = random() % 2 == 0 ? 40 : 0;
   options.across = random() % 2 == 0;
   options.broadcasts = random() % 2 == 0;
+  options.ones = random() % 3 == 0;
+  options.f16 = true;
   if (random() % 4 == 0) options.largest_size = 40, options.widths = 40;  // several vectors in a row
   options.name = name;
   return options;

@@ -36,6 +36,8 @@ test::RandomProgramOptions options_of(uint64_t seed) {
   options.puts = seed % 3 == 0;
   options.across = seed % 6 < 2;
   options.broadcasts = seed % 10 < 7;
+  options.ones = seed % 11 < 3;
+  options.f16 = true;
   options.donated = seed % 8 == 0 ? 40 : 0;
   if (seed % 2 == 0) {  // several tiles in a row or column
     options.largest_size = 150;
