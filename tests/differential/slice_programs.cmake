@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Random programs of the slice that the current commit picks; another commit, another slice: 24 in two libraries, 5 to 10 s on
+# Random programs of the slice that the current commit picks; another commit, another slice: 24 in two libraries, 5 to 20 s on
 # two cores; a slower machine stops after a minute, but not before the first library.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C ${SOURCE} rev-parse HEAD OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
