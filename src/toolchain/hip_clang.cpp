@@ -253,10 +253,9 @@ Result<HipOutput> compile_hip(const HostCompiler& clang, std::span<const HipJob>
   const HipJob& job = parts.front();
   CODETTA_TRY(const WorkFolder folder, hip_folder(job.label, options));
   const std::string object = folder.path() + "/kernel.hsaco";
-  // All parts are one object file for a linker that is told to take what is twice (constants, Clang's own symbol) once.
-  std::vector<std::string> link{"-flavor", "gnu", "-m",      "elf64_amdgpu", "--no-undefined",
-                                "-shared", "-z",  "muldefs", "-o",           object};
-  if (parts.size() == 1) link.erase(link.begin() + 6, link.begin() + 8);
+  std::vector<std::string> link{"-flavor", "gnu", "-m", "elf64_amdgpu", "--no-undefined", "-shared", "-o", object};
+  // What several parts have alike (constants, Clang's own symbol) is taken once.
+  if (parts.size() > 1) link.insert(link.end(), {"-z", "muldefs"});
   CODETTA_TRY(HipOutput output, compile_parts(clang, parts, options, folder, link));
   CODETTA_TRY(const base::ProcessResult linked, run_tool(clang.linker, link, clang, job, options, folder, false));
   output.log += linked.errors;

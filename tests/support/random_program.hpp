@@ -350,10 +350,10 @@ class Generator {
         if (shape[d].is_constant()) return false;
         std::string item;
         for (size_t k = 0; k < d; ++k) item += ":, ";
-        const std::string x = use(i), along = ", dim=" + std::to_string(d) + ")";
         std::vector<Dim> whole = shape;
         whole[d] = whole[d] + whole[d];
         if (count_of(whole) > options_.max_elements) return false;
+        const std::string x = use(i), along = ", dim=" + std::to_string(d) + ")";
         define("concat(" + x + ", " + x + " * 0.5" + along, whole, widened(dtype));
         const size_t both = values_.size() - 1;
         const std::string a = "a" + std::to_string(made_), b = "b" + std::to_string(made_);
