@@ -79,15 +79,46 @@ struct HipBuilder::Wanted {
   }
 };
 
-// `first`: nobody has asked for it before, and the cache lacks it.
+// With what it takes to remember one that can not be made.
+size_t HipBuilder::bytes_of(const Prelude& prelude) {
+  constexpr size_t of_entry = 256;
+  return prelude.is_made ? of_entry + (prelude.text ? prelude.text->size() : 0) : 0;
+}
+
+size_t HipBuilder::kept_bytes() {
+  const std::lock_guard lock(mutex_);
+  size_t sum = 0;
+  for (const auto& [digest, prelude] : preludes_) sum += bytes_of(prelude);
+  return sum;
+}
+
+void HipBuilder::drop_least_used() {
+  size_t sum = 0;
+  for (const auto& [digest, prelude] : preludes_) sum += bytes_of(prelude);
+  while (sum > most_bytes_) {
+    auto least = preludes_.end();
+    for (auto at = preludes_.begin(); at != preludes_.end(); ++at)
+      if (at->second.is_made && (least == preludes_.end() || at->second.used < least->second.used)) least = at;
+    sum -= bytes_of(least->second);
+    preludes_.erase(least);
+  }
+}
+
+// `first`: the caller has to make it, since it is neither in memory nor in the cache nor being made.
 HipBuilder::Text HipBuilder::find(const Wanted& wanted, bool& first) {
   const std::lock_guard lock(mutex_);
-  const auto [at, added] = made_.try_emplace(wanted.digest);
-  if (added) {
-    if (auto kept = cache_->lookup(wanted.key)) at->second = std::make_shared<std::string>(std::move(kept->payload));
-  }
-  first = added && !at->second;
-  return at->second;
+  const auto [at, added] = preludes_.try_emplace(wanted.digest);
+  Prelude& prelude = at->second;
+  prelude.used = ++uses_;
+  first = false;
+  if (!added) return prelude.text;
+  auto kept = cache_->lookup(wanted.key);
+  first = !kept;
+  if (first) return nullptr;
+  const Text text = std::make_shared<std::string>(std::move(kept->payload));
+  prelude = {text, true, uses_};
+  drop_least_used();
+  return text;
 }
 
 HipBuilder::Text HipBuilder::make(const HostCompiler& clang, const Wanted& wanted, const CompileOptions& options) {
@@ -97,10 +128,12 @@ HipBuilder::Text HipBuilder::make(const HostCompiler& clang, const Wanted& wante
   const Text text = made ? std::make_shared<std::string>(*std::move(made)) : nullptr;
   if (text) cache_->store(wanted.key, {{}, *text});
   const std::lock_guard lock(mutex_);
-  if (text || !has_code(made.error(), diag::Code::compile_cancelled))
-    made_[wanted.digest] = text;
-  else
-    made_.erase(wanted.digest);
+  if (text || !has_code(made.error(), diag::Code::compile_cancelled)) {
+    preludes_[wanted.digest] = {text, true, ++uses_};
+    drop_least_used();
+  } else {
+    preludes_.erase(wanted.digest);
+  }
   return text;
 }
 

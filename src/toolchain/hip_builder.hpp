@@ -26,10 +26,13 @@ std::vector<std::string> parts_of(std::string_view source);
 
 // Compiles kernels, each with the precompiled prelude where there is one, in memory or in the cache, which changes no
 // bit of them; divisible ones in two parts while fewer than `processors` compilers run, which changes no instruction.
-// Thread safe.
+// Keeps at most `most_bytes` of preludes in memory, the last used, each of some 0.8 MB; those that are being made or
+// compiled with come on top. Thread safe.
 class HipBuilder {
  public:
-  HipBuilder(std::shared_ptr<Cache> cache, int processors) : cache_(std::move(cache)), processors_(processors) {}
+  static constexpr size_t default_most_bytes = size_t{32} << 20;
+  HipBuilder(std::shared_ptr<Cache> cache, int processors, size_t most_bytes = default_most_bytes)
+      : cache_(std::move(cache)), processors_(processors), most_bytes_(most_bytes) {}
 
   // compile_hip(). The first job of a prelude precompiles it for others, at the same time and by another process.
   // Errors: as compile_hip; what becomes of the prelude fails no job.
@@ -38,19 +41,30 @@ class HipBuilder {
   bool prepare(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
   // Compilers of kernels, precompiled headers apart.
   [[nodiscard]] int running();
+  // Of preludes in memory; never above `most_bytes`.
+  [[nodiscard]] size_t kept_bytes();
 
  private:
   using Text = std::shared_ptr<const std::string>;
   struct Wanted;
+  struct Prelude {
+    Text text;             // empty: being made, or can not be
+    bool is_made = false;  // or was tried
+    uint64_t used = 0;     // when, in uses of all
+  };
+  static size_t bytes_of(const Prelude& prelude);
+  void drop_least_used();  // with mutex_ held
   Text find(const Wanted& wanted, bool& first);
   Text make(const HostCompiler& clang, const Wanted& wanted, const CompileOptions& options);
 
   class Running;
   std::shared_ptr<Cache> cache_;
   int processors_;
+  size_t most_bytes_;
   std::mutex mutex_;
-  int running_ = 0;                   // compilers
-  std::map<std::string, Text> made_;  // by digest of the key; empty: being made, or can not be
+  int running_ = 0;  // compilers
+  uint64_t uses_ = 0;
+  std::map<std::string, Prelude> preludes_;  // by digest of the key
 };
 
 }  // namespace codetta::toolchain

@@ -158,6 +158,88 @@ TEST_F(HipBuilds, ThePreludeIsMadeAheadWhereItIsAskedFor) {
   EXPECT_EQ(runs_with("-include-pch"), 1U);
 }
 
+// More families than may be kept in memory, on several threads: the last used stay, the others are in the cache or made
+// again, and whoever compiles with one that goes is not disturbed.
+TEST_F(HipBuilds, PreludesInMemoryAreBounded) {
+  constexpr size_t families = 6;
+  std::vector<HipJob> jobs;
+  std::vector<std::string> objects;
+  size_t one = 0;
+  for (size_t f = 0; f < families; ++f) {
+    std::string text = source;
+    text.replace(text.find("LANES 2"), 7, "LANES " + std::to_string(3 + f));
+    jobs.push_back(job_of(std::move(text)));
+    const auto plain = compile_hip(*clang(), jobs.back(), {});
+    ASSERT_TRUE(plain) << plain.error().render();
+    objects.push_back(plain->object);
+  }
+  {
+    HipBuilder builder(none(), 1);
+    ASSERT_TRUE(builder.prepare(*clang(), jobs[0], {}));
+    one = builder.kept_bytes();
+    ASSERT_GT(one, 10'000U);
+    ASSERT_TRUE(builder.prepare(*clang(), jobs[1], {}));
+    EXPECT_GT(builder.kept_bytes(), one + one / 2);
+  }
+  for (const bool cached : {true, false}) {
+    const size_t most = 2 * one + one / 2;  // two of them
+    HipBuilder builder(cached ? cache() : none(), 1, most);
+    std::atomic<bool> ended = false;
+    std::jthread watch([&] {
+      while (!ended) {
+        EXPECT_LE(builder.kept_bytes(), most);
+        std::this_thread::yield();
+      }
+    });
+    {
+      std::vector<std::jthread> threads;
+      for (size_t t = 0; t < 3; ++t) {
+        threads.emplace_back([&, t] {
+          for (size_t i = 0; i < families; ++i) {
+            const size_t f = (i * (t + 1) + t) % families;
+            const auto made = builder.compile(*clang(), jobs[f], {});
+            ASSERT_TRUE(made) << made.error().render();
+            EXPECT_EQ(made->object, objects[f]);
+          }
+        });
+      }
+    }
+    ended = true;
+    watch.join();
+    EXPECT_GT(builder.kept_bytes(), one);  // two, of which none is much smaller
+    // The last used are there, the one before them is not, unless the cache has it.
+    for (const size_t f : {0, 1, 2}) EXPECT_TRUE(builder.prepare(*clang(), jobs[f], {}));
+    const size_t before = runs_with("-emit-pch");
+    for (const size_t f : {2, 1}) ASSERT_TRUE(builder.compile(watched(), jobs[f], {}));
+    EXPECT_EQ(runs_with("-emit-pch"), before);
+    ASSERT_TRUE(builder.compile(watched(), jobs[0], {}));
+    EXPECT_EQ(runs_with("-emit-pch"), before + (cached ? 0 : 1));
+  }
+  // One that alone is too large is used and not kept.
+  HipBuilder little(cache(), 1, one / 2);
+  const auto made = little.compile(watched(), jobs[0], {});
+  ASSERT_TRUE(made) << made.error().render();
+  EXPECT_EQ(made->object, objects[0]);
+  EXPECT_EQ(little.kept_bytes(), 0U);
+}
+
+// So are those that can not be made: they are tried again when they have been forgotten.
+TEST_F(HipBuilds, WhatCanNotBePrecompiledIsForgottenToo) {
+  const HostCompiler compiler = watched("exit 1");
+  constexpr size_t most = 600;  // two of them
+  HipBuilder builder(none(), 1, most);
+  for (int lanes = 1; lanes <= 4; ++lanes) {
+    std::string text = source;
+    text.replace(text.find("LANES 2"), 7, "LANES " + std::to_string(lanes));
+    for (int i = 0; i < 2; ++i) EXPECT_FALSE(builder.prepare(compiler, job_of(text), {}));
+    EXPECT_LE(builder.kept_bytes(), most);
+    EXPECT_GT(builder.kept_bytes(), 0U);
+  }
+  EXPECT_EQ(runs_with("-emit-pch"), 4U);
+  EXPECT_FALSE(builder.prepare(compiler, job_of(source), {}));  // of two lanes, the second
+  EXPECT_EQ(runs_with("-emit-pch"), 5U);
+}
+
 // A source without one, one that can not be made, and one that is damaged: the kernel is compiled as without.
 TEST_F(HipBuilds, WithoutAPreludeKernelsAreCompiledAllTheSame) {
   const auto plain = compile_hip(*clang(), job_of(source), {});
