@@ -137,6 +137,13 @@ HipBuilder::Text HipBuilder::make(const HostCompiler& clang, const Wanted& wante
   return text;
 }
 
+void HipBuilder::make_behind(const HostCompiler& clang, const Wanted& wanted, CompileOptions options) {
+  options.cancel = nullptr;  // may be gone when the caller has its kernel
+  const std::lock_guard lock(behind_mutex_);
+  if (behind_.joinable()) behind_.join();
+  behind_ = start_job([this, clang, wanted, options] { (void)make(clang, wanted, options); });
+}
+
 bool HipBuilder::prepare(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
   const std::string_view prelude = prelude_of(job.source, job.headers);
   if (prelude.empty()) return false;
@@ -166,6 +173,10 @@ class HipBuilder::Running {
     builder_.running_ -= count_;
   }
   [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] bool fill_processors() const {
+    const std::lock_guard lock(builder_.mutex_);
+    return builder_.running_ >= builder_.processors_;
+  }
 
  private:
   HipBuilder& builder_;
@@ -199,10 +210,13 @@ Result<HipOutput> HipBuilder::compile(const HostCompiler& clang, const HipJob& j
     else
       (void)make(clang, *wanted, options);
   };
-  if (first)
+  // Beside two parts on two processors it would take a third of the processors from what the caller waits for.
+  const bool behind = jobs.size() > 1 && running.fill_processors();
+  if (first && !behind)
     run_jobs(2, 2, compile);
   else
     compile(0);
+  if (first && behind) make_behind(clang, *wanted, options);
   if (*made || whole || has_code(made->error(), diag::Code::compile_cancelled) ||
       has_code(made->error(), diag::Code::compile_timeout))
     return *std::move(made);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "toolchain/cache.hpp"
@@ -34,8 +35,9 @@ class HipBuilder {
   HipBuilder(std::shared_ptr<Cache> cache, int processors, size_t most_bytes = default_most_bytes)
       : cache_(std::move(cache)), processors_(processors), most_bytes_(most_bytes) {}
 
-  // compile_hip(). The first job of a prelude precompiles it for others, at the same time and by another process.
-  // Errors: as compile_hip; what becomes of the prelude fails no job.
+  // compile_hip(). The first job of a prelude precompiles it for others by another process: at the same time, or, where
+  // its own parts take all processors, behind it, while nobody waits (but the end of this). Errors: as compile_hip;
+  // what becomes of the prelude fails no job.
   Result<HipOutput> compile(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
   // Precompiles the job's prelude unless that has been done or tried. Whether it is there now.
   bool prepare(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
@@ -56,6 +58,7 @@ class HipBuilder {
   void drop_least_used();  // with mutex_ held
   Text find(const Wanted& wanted, bool& first);
   Text make(const HostCompiler& clang, const Wanted& wanted, const CompileOptions& options);
+  void make_behind(const HostCompiler& clang, const Wanted& wanted, CompileOptions options);
 
   class Running;
   std::shared_ptr<Cache> cache_;
@@ -65,6 +68,8 @@ class HipBuilder {
   int running_ = 0;  // compilers
   uint64_t uses_ = 0;
   std::map<std::string, Prelude> preludes_;  // by digest of the key
+  std::mutex behind_mutex_;
+  std::jthread behind_;  // the last, so that it ends first
 };
 
 }  // namespace codetta::toolchain

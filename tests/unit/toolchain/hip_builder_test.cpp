@@ -323,7 +323,7 @@ TEST_F(HipBuilds, PartsHaveTheSameInstructionsAndOneNote) {
     job.flags.front() = std::string("--offload-arch=") + arch;
     const auto whole = compile_hip(*clang(), job, {});
     ASSERT_TRUE(whole) << whole.error().render();
-    HipBuilder builder(none(), 2);
+    HipBuilder builder(none(), 3);
     for (int i = 0; i < 2; ++i) {  // without a precompiled prelude, and with it
       const auto made = builder.compile(watched(), job, {});
       ASSERT_TRUE(made) << made.error().render();
@@ -341,6 +341,32 @@ TEST_F(HipBuilds, PartsHaveTheSameInstructionsAndOneNote) {
   EXPECT_EQ(runs_with("-emit-pch"), 4U);
   EXPECT_EQ(runs_with("-include-pch"), 8U);
   EXPECT_EQ(runs_with("/kernel1.o"), 8U);
+}
+
+// Where both parts fill the processors, the prelude is made when they have ended, and nobody waits for it but the
+// builder's end; the caller's flag may be gone by then.
+TEST_F(HipBuilds, APreludeIsMadeBehindPartsThatFillTheProcessors) {
+  HostCompiler compiler = watched("while [ ! -e " + path("go") + " ]; do sleep 0.01; done");
+  {
+    HipBuilder builder(cache(), 2);
+    {
+      std::atomic<bool> cancel = false;
+      CompileOptions options;
+      options.cancel = &cancel;
+      EXPECT_TRUE(builder.compile(compiler, divisible_job(three()), options));
+      cancel = true;
+    }
+    EXPECT_EQ(builder.running(), 0);
+    EXPECT_TRUE(builder.compile(compiler, divisible_job(three()), {}));  // meanwhile: without
+    EXPECT_EQ(runs_with("-include-pch"), 0U);
+    EXPECT_EQ(builder.kept_bytes(), 0U);
+    ASSERT_TRUE(base::write_file_atomically(path("go"), ""));
+  }
+  EXPECT_EQ(runs_with("-emit-pch"), 1U);
+  HipBuilder later(cache(), 2);
+  EXPECT_TRUE(later.compile(compiler, divisible_job(three()), {}));
+  EXPECT_EQ(runs_with("-emit-pch"), 1U);
+  EXPECT_EQ(runs_with("-include-pch"), 2U);
 }
 
 // A kernel that must not be divided, and one for whose second part no processor is free.
