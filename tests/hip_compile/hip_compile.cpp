@@ -120,6 +120,9 @@ std::string fault_of(const Unit& unit, const toolchain::HipOutput& made) {
   if (unit.entries != 0 && made.remarks.size() != unit.entries)
     return fmt::format("{} entries were emitted, and the object has {}\n", unit.entries, made.remarks.size());
   if (made.remarks.empty()) return "the object has no kernels\n";
+  if (!unit.calls && made.object.find("_ZN7codetta") != std::string::npos)
+    return "the object has symbols of the headers\n";
+  if (!made.log.empty()) return "the compiler said: " + made.log;
   for (const toolchain::PtxasRemarks& kernel : made.remarks) {
     if (unit.registers != 0 && (kernel.registers <= 0 || kernel.registers > unit.registers))
       return fmt::format("{} has {} registers, of {} at most\n", kernel.kernel, kernel.registers, unit.registers);
