@@ -137,6 +137,13 @@ HipBuilder::Text HipBuilder::make(const HostCompiler& clang, const Wanted& wante
   return text;
 }
 
+// What Clang does not take costs each kernel a compile that fails.
+void HipBuilder::refuse(const Wanted& wanted, const Text& found) {
+  const std::lock_guard lock(mutex_);
+  const auto at = preludes_.find(wanted.digest);
+  if (at != preludes_.end() && at->second.text == found) at->second.text = nullptr;
+}
+
 void HipBuilder::make_behind(const HostCompiler& clang, const Wanted& wanted, CompileOptions options) {
   options.cancel = nullptr;  // may be gone when the caller has its kernel
   const std::lock_guard lock(behind_mutex_);
@@ -158,12 +165,11 @@ int HipBuilder::running() {
   return running_;
 }
 
-// Compilers of one kernel: two where that is wanted and a processor is free for the second.
+// Compilers of one kernel.
 class HipBuilder::Running {
  public:
-  Running(HipBuilder& builder, bool wants_two) : builder_(builder) {
+  Running(HipBuilder& builder, size_t count) : builder_(builder), count_(static_cast<int>(count)) {
     const std::lock_guard lock(builder_.mutex_);
-    count_ = wants_two && builder_.running_ + 2 <= builder_.processors_ ? 2 : 1;
     builder_.running_ += count_;
   }
   Running(const Running&) = delete;
@@ -172,7 +178,6 @@ class HipBuilder::Running {
     const std::lock_guard lock(builder_.mutex_);
     builder_.running_ -= count_;
   }
-  [[nodiscard]] int count() const { return count_; }
   [[nodiscard]] bool fill_processors() const {
     const std::lock_guard lock(builder_.mutex_);
     return builder_.running_ >= builder_.processors_;
@@ -180,14 +185,14 @@ class HipBuilder::Running {
 
  private:
   HipBuilder& builder_;
-  int count_ = 1;
+  int count_;
 };
 
 Result<HipOutput> HipBuilder::compile(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
   const std::vector<std::string> parts = job.divisible ? parts_of(job.source) : std::vector<std::string>();
-  const Running running(*this, !parts.empty());
-  std::vector<HipJob> jobs(static_cast<size_t>(running.count()), job);
-  for (size_t i = 0; i < jobs.size() && jobs.size() > 1; ++i) jobs[i].source = parts[i];
+  std::vector<HipJob> jobs(std::max<size_t>(parts.size(), 1), job);
+  for (size_t i = 0; i < parts.size(); ++i) jobs[i].source = parts[i];
+  const Running running(*this, jobs.size());
 
   const std::string_view prelude = prelude_of(job.source, job.headers);
   bool first = false;
@@ -216,12 +221,16 @@ Result<HipOutput> HipBuilder::compile(const HostCompiler& clang, const HipJob& j
     run_jobs(2, 2, compile);
   else
     compile(0);
-  if (first && behind) make_behind(clang, *wanted, options);
-  if (*made || whole || has_code(made->error(), diag::Code::compile_cancelled) ||
-      has_code(made->error(), diag::Code::compile_timeout))
-    return *std::move(made);
+  const bool cancelled = !*made && has_code(made->error(), diag::Code::compile_cancelled);
+  if (first && behind && cancelled)
+    compile(1);  // which is cancelled, too
+  else if (first && behind)
+    make_behind(clang, *wanted, options);
+  if (*made || whole || cancelled || has_code(made->error(), diag::Code::compile_timeout)) return *std::move(made);
   // Whatever it is, it is told of the whole source, or does not happen there.
-  return compile_hip(clang, job, options);
+  auto without = compile_hip(clang, job, options);
+  if (without && found) refuse(*wanted, found);
+  return without;
 }
 
 }  // namespace codetta::toolchain

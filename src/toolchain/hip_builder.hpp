@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HIP kernels in less time: from precompiled headers, since kernels of one family begin with the same macros and
 // includes, their prelude, which it takes Clang a seventh of a compile to read; and in parts, where a source has
-// several kernel functions and processors are free.
+// several kernel functions.
 #pragma once
 
 #include <map>
@@ -26,9 +26,9 @@ std::string_view prelude_of(std::string_view source, std::span<const CudaHeader>
 std::vector<std::string> parts_of(std::string_view source);
 
 // Compiles kernels, each with the precompiled prelude where there is one, in memory or in the cache, which changes no
-// bit of them; divisible ones in two parts while fewer than `processors` compilers run, which changes no instruction.
-// Keeps at most `most_bytes` of preludes in memory, the last used, each of some 0.8 MB; those that are being made or
-// compiled with come on top. Thread safe.
+// bit of them; divisible ones in two parts, which changes no instruction. Nothing else that runs decides either, so
+// that libraries that are built twice have the same bytes. Keeps at most `most_bytes` of preludes in memory, the last
+// used, each of some 0.8 MB; those that are being made or compiled with come on top. Thread safe.
 class HipBuilder {
  public:
   static constexpr size_t default_most_bytes = size_t{32} << 20;
@@ -37,7 +37,7 @@ class HipBuilder {
 
   // compile_hip(). The first job of a prelude precompiles it for others by another process: at the same time, or, where
   // its own parts take all processors, behind it, while nobody waits (but the end of this). Errors: as compile_hip;
-  // what becomes of the prelude fails no job.
+  // what becomes of the prelude fails no job, and one that Clang refuses is not used again.
   Result<HipOutput> compile(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
   // Precompiles the job's prelude unless that has been done or tried. Whether it is there now.
   bool prepare(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
@@ -58,6 +58,7 @@ class HipBuilder {
   void drop_least_used();  // with mutex_ held
   Text find(const Wanted& wanted, bool& first);
   Text make(const HostCompiler& clang, const Wanted& wanted, const CompileOptions& options);
+  void refuse(const Wanted& wanted, const Text& found);
   void make_behind(const HostCompiler& clang, const Wanted& wanted, CompileOptions options);
 
   class Running;

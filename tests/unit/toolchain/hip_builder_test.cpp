@@ -247,14 +247,14 @@ TEST_F(HipBuilds, WithoutAPreludeKernelsAreCompiledAllTheSame) {
   for (const char* otherwise : {"exit 1", "exit 0", "echo damaged > $out; exit 0", "kill -9 $$"}) {
     const HostCompiler compiler = watched(otherwise);
     HipBuilder builder(none(), 1);
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 3; ++i) {
       const auto made = builder.compile(compiler, job_of(source), {});
       ASSERT_TRUE(made) << otherwise << made.error().render();
       EXPECT_EQ(made->object, plain->object) << otherwise;
     }
   }
   EXPECT_EQ(runs_with("-emit-pch"), 4U);
-  EXPECT_EQ(runs_with("-include-pch"), 1U);  // the damaged one
+  EXPECT_EQ(runs_with("-include-pch"), 1U);  // the damaged one, once
 }
 
 // What is wrong with a source is told as ever: its own lines, with the kept source.
@@ -324,9 +324,12 @@ TEST_F(HipBuilds, PartsHaveTheSameInstructionsAndOneNote) {
     const auto whole = compile_hip(*clang(), job, {});
     ASSERT_TRUE(whole) << whole.error().render();
     HipBuilder builder(none(), 3);
+    std::string first;
     for (int i = 0; i < 2; ++i) {  // without a precompiled prelude, and with it
       const auto made = builder.compile(watched(), job, {});
       ASSERT_TRUE(made) << made.error().render();
+      EXPECT_TRUE(first.empty() || made->object == first);
+      first = made->object;
       EXPECT_EQ(functions_of(made->object), functions_of(whole->object));
       EXPECT_EQ(functions_of(made->object).size(), 3U);
       ASSERT_EQ(made->remarks.size(), 3U);
@@ -369,26 +372,27 @@ TEST_F(HipBuilds, APreludeIsMadeBehindPartsThatFillTheProcessors) {
   EXPECT_EQ(runs_with("-include-pch"), 2U);
 }
 
-// A kernel that must not be divided, and one for whose second part no processor is free.
+// Where the kernel's compile is cancelled, nothing goes on behind it, and the prelude can be made later.
+TEST_F(HipBuilds, NoPreludeIsMadeBehindWhatIsCancelled) {
+  HipBuilder builder(none(), 2);
+  std::atomic<bool> cancel = true;
+  CompileOptions options;
+  options.cancel = &cancel;
+  const auto made = builder.compile(watched(), divisible_job(three()), options);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), static_cast<uint16_t>(diag::Code::compile_cancelled)) << made.error().render();
+  EXPECT_EQ(builder.kept_bytes(), 0U);
+  EXPECT_EQ(runs_with("-emit-pch"), 0U);
+  EXPECT_TRUE(builder.prepare(watched(), divisible_job(three()), {}));
+}
+
+// A kernel that must not be divided, and one that is not worth it; others are, whatever else runs.
 TEST_F(HipBuilds, OtherKernelsAreCompiledWhole) {
-  HipBuilder two(none(), 2), one(none(), 1);
-  ASSERT_TRUE(two.compile(watched(), job_of(three()), {}));
-  ASSERT_TRUE(two.compile(watched(), divisible_job(source), {}));
-  ASSERT_TRUE(one.compile(watched(), divisible_job(three()), {}));
+  HipBuilder builder(none(), 1);
+  ASSERT_TRUE(builder.compile(watched(), job_of(three()), {}));
+  ASSERT_TRUE(builder.compile(watched(), divisible_job(source), {}));
   EXPECT_EQ(runs_with("/kernel1.o"), 0U);
-  const HostCompiler slow = watched();
-  HostCompiler waiting = *clang();
-  waiting.path =
-      script("waiting", "while [ ! -e " + path("go") + " ]; do sleep 0.01; done\nexec " + slow.path + " \"$@\"\n");
-  HipBuilder busy(none(), 2);
-  std::jthread other([&] { EXPECT_TRUE(busy.compile(waiting, job_of("#define CODETTA_LANES 1\n" + three()), {})); });
-  while (busy.running() == 0) std::this_thread::yield();
-  EXPECT_TRUE(busy.compile(slow, divisible_job(three()), {}));
-  EXPECT_EQ(runs_with("/kernel1.o"), 0U);
-  ASSERT_TRUE(base::write_file_atomically(path("go"), ""));
-  other.join();
-  EXPECT_EQ(busy.running(), 0);
-  EXPECT_TRUE(busy.compile(slow, divisible_job(three()), {}));
+  ASSERT_TRUE(builder.compile(watched(), divisible_job(three()), {}));
   EXPECT_EQ(runs_with("/kernel1.o"), 1U);
 }
 
