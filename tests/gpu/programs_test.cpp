@@ -105,7 +105,9 @@ class Programs {
   // Indices of an empty tensor, which other sizes than the program's own may make; the oracle reads none of them, as
   // what they pick is empty, too.
   static bool has_nothing_to_index(const Error& error) {
-    return error.code() == 618 && error.diagnostics().front().headline.ends_with(" is out of range for the size 0");
+    const std::string& headline = error.diagnostics().front().headline;
+    return error.code() == 618 &&
+           (headline.ends_with(" is out of range for the size 0") || headline.ends_with(", and it has none"));
   }
 
   std::string run_with(const Program& program, const CompiledProgram& compiled,
