@@ -208,6 +208,7 @@ inline Status run(const Program& program, View* views, const cpu::ScalarValue* s
   frame.memory = static_cast<char*>(workspace);
   frame.running = true;
   const Status status = program.steps(frame);
+  unaligned = false;  // what has run may have written
   put_block(own);
   return status;
 }

@@ -371,9 +371,9 @@ def _given(table, name, what):
         _fail(f"{what} {name} is not provided")
 
 
-def _evenly_spaced(array, name):
+def _evenly_spaced(array, name, unaligned=True):
     if array.size and _batch_step(array) is None:
-        _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced")
+        _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced", unaligned)
 
 
 def _donated(array, unit, name):
@@ -525,7 +525,7 @@ def _factor(array, transposed, batch, rows, cols, name):
     if transposed:
         array = np.swapaxes(array, -1, -2)
     have = int(np.prod(array.shape[:-2], dtype=np.int64))
-    _evenly_spaced(array, name)
+    _evenly_spaced(array, name, False)  # work may be done
     if array.shape[-2:] != (rows, cols) or have not in (1, batch):
         _fail(f"E0610: {name} does not fit: the product takes [{rows}, {cols}] in a batch of {batch}")
     return array

@@ -548,9 +548,11 @@ inline Status check_factor(const View& view, const char* name, bool transposed, 
   const i64 have_rows = view.size_from_last(transposed ? 0 : 1), have_cols = view.size_from_last(transposed ? 1 : 0);
   i64 have_batch = 1;
   for (i32 dim = 0; dim + 2 < view.rank; ++dim) have_batch *= view.size[dim];
-  if (!batch_stride(view, stride) && !view.empty())
+  if (!batch_stride(view, stride) && !view.empty()) {
+    unaligned = true;
     return fail(bad_sizes, "E0610: %s does not fit: the leading dims of %s are not evenly spaced", name,
                 describe(view));
+  }
   if (have_rows == rows && have_cols == cols && (have_batch == batch || have_batch == 1)) return ok;
   return fail(bad_sizes, "E0610: %s does not fit: it is %s%s; the product takes [%lld, %lld] in a batch of %lld", name,
               describe(view), transposed ? " transposed" : "", static_cast<long long>(rows),

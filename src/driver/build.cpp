@@ -39,6 +39,7 @@
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
 #include "package/cpu_call.hpp"
+#include "package/factors.hpp"
 #include "package/gpu_call.hpp"
 
 namespace codetta {
@@ -299,26 +300,35 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       CODETTA_TRY(package::PackageRef first, packed(plan));
       CODETTA_TRY(const size_t at, add(plan, std::move(first)));
       table.chosen.push_back(at);
-      if (!gpu || last.contains(at) || table.takes_over(at)) continue;  // of sizes with the same kernels
-      // What takes over where sizes are none that rows of 16 bytes follow from, where tensors lie anywhere, and where
-      // sizes are 0: known only now, for candidates that spill were passed over.
-      CODETTA_TRY(plan::Plan any, planned_for(hints, plan::Alignment::Any));
-      CODETTA_TRY(package::PackageRef anywhere, packed(any));
-      const bool misses = package::misses_stores(*anywhere);
+      if (last.contains(at) || table.takes_over(at)) continue;  // of sizes with the same kernels
       std::vector<size_t> chain{at};
-      if (!(*anywhere == *planned.host.programs[table.first + at].package)) {
-        CODETTA_TRY(plan::Plan proven, planned_for(hints, plan::Alignment::Proven));
-        CODETTA_TRY(package::PackageRef behind, packed(proven));
-        CODETTA_TRY(chain.emplace_back(), add(proven, std::move(behind)));
-        CODETTA_TRY(chain.emplace_back(), add(any, std::move(anywhere)));
+      const package::PackageRef chosen = planned.host.programs[table.first + at].package;
+      bool misses = false, uneven = package::may_be_uneven(*chosen);
+      if (gpu) {
+        // What takes over where sizes are none that rows of 16 bytes follow from, and where tensors lie anywhere: known
+        // only now, for candidates that spill were passed over.
+        CODETTA_TRY(plan::Plan any, planned_for(hints, plan::Alignment::Any));
+        CODETTA_TRY(package::PackageRef anywhere, packed(any));
+        misses = package::misses_stores(*anywhere);
+        uneven = uneven || package::may_be_uneven(*anywhere);
+        if (!(*anywhere == *chosen)) {
+          CODETTA_TRY(plan::Plan proven, planned_for(hints, plan::Alignment::Proven));
+          CODETTA_TRY(package::PackageRef behind, packed(proven));
+          CODETTA_TRY(chain.emplace_back(), add(proven, std::move(behind)));
+          CODETTA_TRY(chain.emplace_back(), add(any, std::move(anywhere)));
+        }
       }
-      if (misses) {
-        CODETTA_TRY(plan::Plan empty, planned_for(hints, plan::Alignment::Empty));
-        CODETTA_TRY(package::PackageRef whole_when_empty, packed(empty));
+      // And what few calls need: where leading dims of a factor are not evenly spaced, and where sizes are 0.
+      const auto add_rare = [&](plan::Alignment alignment, std::vector<size_t>& only) -> Result<void> {
+        CODETTA_TRY(plan::Plan rare, planned_for(hints, alignment));
+        CODETTA_TRY(package::PackageRef others, packed(rare));
         const size_t known = table.count;
-        CODETTA_TRY(chain.emplace_back(), add(empty, std::move(whole_when_empty)));
-        if (table.count > known) table.when_empty.push_back(chain.back());
-      }
+        CODETTA_TRY(chain.emplace_back(), add(rare, std::move(others)));
+        if (table.count > known) only.push_back(chain.back());
+        return {};
+      };
+      if (uneven) CODETTA_CHECK_OK(add_rare(plan::Alignment::Uneven, table.when_uneven));
+      if (misses) CODETTA_CHECK_OK(add_rare(plan::Alignment::Empty, table.when_empty));
       last.insert(chain.back());
       chain.erase(std::unique(chain.begin(), chain.end()), chain.end());
       if (chain.size() > 1) table.less_aligned.resize(table.count);

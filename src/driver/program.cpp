@@ -26,7 +26,9 @@
 #include "frontend/lower.hpp"
 #include "frontend/parser.hpp"
 #include "opt/passes.hpp"
+#include "package/factors.hpp"
 #include "package/gpu_call.hpp"
+#include "runtime/operands.hpp"
 
 namespace codetta {
 namespace driver {
@@ -351,6 +353,29 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
       context, progress);
 }
 
+// With what takes over, as in a library; tensors of a CPU's whose elements lie apart are refused.
+static Result<std::string> python_module(const driver::CompiledProgramState& state) {
+  using plan::Alignment;
+  const bool gpu = state.target.backend == Backend::cuda;
+  std::vector<package::PackageRef> all;
+  for (const auto alignment :
+       {Alignment::Hinted, Alignment::Proven, Alignment::Any, Alignment::Uneven, Alignment::Empty}) {
+    if (!gpu && alignment != Alignment::Hinted && alignment != Alignment::Uneven) continue;
+    if (alignment == Alignment::Uneven && std::none_of(all.begin(), all.end(), [](const package::PackageRef& one) {
+          return package::may_be_uneven(*one);
+        }))
+      continue;
+    if (alignment == Alignment::Empty && !package::misses_stores(*all.back())) break;
+    CODETTA_TRY(ForSizes one,
+                planned_for(state.program, state.context, state.target, state.hints, alignment, state.tuning));
+    CODETTA_CHECK_OK(load(one, nullptr));  // which passes over what spills, where the device is there
+    if (all.empty() || !(*all.back() == *one.state->package)) all.push_back(one.state->package);
+  }
+  const package::PackageRef first = all.front();
+  all.erase(all.begin());
+  return driver::python_text(*state.context, *first, all);
+}
+
 Result<CompiledProgram> driver::compile_with(const Program& program, const Target& target, const SizeHints& size_hints,
                                              const UserTuning& tuning, Context& context,
                                              const std::function<void(const CompileProgress&)>& progress) {
@@ -412,20 +437,28 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   return Error(std::move(found));
 }
 
-// What relies on less; `empty`: some tensor has no elements, which the last of them is made for.
-std::optional<plan::Alignment> less_than(plan::Alignment alignment, bool on_gpu, bool empty) {
+// How tensors are that few programs are planned for.
+struct Unusual {
+  bool empty = false;   // some have no elements
+  bool uneven = false;  // leading dims of some, seen as one, have no stride
+};
+
+// What relies on less. What few need is left out where nothing asks for it, and else comes at once.
+std::optional<plan::Alignment> less_than(plan::Alignment alignment, bool on_gpu, const Unusual& tensors) {
   using plan::Alignment;
-  if (alignment == Alignment::Empty) return std::nullopt;
-  if (alignment == Alignment::Any || (on_gpu && empty)) return on_gpu ? std::optional(Alignment::Empty) : std::nullopt;
-  return alignment == Alignment::Hinted && on_gpu ? Alignment::Proven : Alignment::Any;
+  if (on_gpu && tensors.empty && alignment < Alignment::Empty) return Alignment::Empty;
+  if (tensors.uneven && alignment < Alignment::Uneven) return Alignment::Uneven;
+  if (alignment == Alignment::Hinted && on_gpu) return Alignment::Proven;
+  if (alignment < Alignment::Any) return Alignment::Any;
+  return on_gpu && alignment < Alignment::Empty ? std::optional(Alignment::Empty) : std::nullopt;
 }
 
 // The same program with kernels that rely on less; null where there are none, or none that may be compiled now. Made
 // once.
 Result<std::shared_ptr<const driver::CompiledProgramState>> less_aligned(const driver::CompiledProgramState& state,
-                                                                         bool empty, bool may_compile) {
+                                                                         const Unusual& tensors, bool may_compile) {
   const std::shared_ptr<const driver::CompiledProgramState> none;
-  const auto alignment = less_than(state.alignment, driver::runs_on_gpu(state.target), empty);
+  const auto alignment = less_than(state.alignment, driver::runs_on_gpu(state.target), tensors);
   if (!alignment) return none;
   const std::lock_guard lock(state.less_mutex);
   const auto known = state.less_aligned.find(*alignment);
@@ -524,12 +557,16 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
   if (!state) return driver::placed(state.error(), compiled->program->function);
   bool unaligned = false;
   auto execution = prepare_unplaced(*state, arguments, options, captured, unaligned);
-  const bool empty = std::any_of(arguments.begin(), arguments.end(), [](const NamedArgument& argument) {
-    return argument.value.tensor() != nullptr && argument.value.tensor()->empty();
-  });
+  Unusual tensors;
+  for (const NamedArgument& argument : arguments) {
+    const TensorView* tensor = argument.value.tensor();
+    if (tensor == nullptr) continue;
+    tensors.empty = tensors.empty || tensor->empty();
+    tensors.uneven = tensors.uneven || (!tensor->empty() && !runtime::batch_stride(*tensor));
+  }
   // Within a capture nothing is compiled, and what is compiled by then is taken.
   while (!execution && unaligned) {
-    auto less = less_aligned(**state, empty, !captured);
+    auto less = less_aligned(**state, tensors, !captured);
     if (!less) return driver::placed(less.error(), compiled->program->function);
     if (*less == nullptr) break;
     *state = *less;
@@ -601,22 +638,7 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
     case Stage::Manifest:
       return state_->package->manifest_json();
     case Stage::Python:
-      // With what takes over, as in a library.
-      if (state_->target.backend == Backend::cuda) {
-        std::vector<package::PackageRef> all;
-        for (const auto alignment :
-             {plan::Alignment::Hinted, plan::Alignment::Proven, plan::Alignment::Any, plan::Alignment::Empty}) {
-          if (alignment == plan::Alignment::Empty && !package::misses_stores(*all.back())) break;
-          CODETTA_TRY(ForSizes one, planned_for(state_->program, state_->context, state_->target, state_->hints,
-                                                alignment, state_->tuning));
-          CODETTA_CHECK_OK(load(one, nullptr));  // which passes over what spills, where the device is there
-          if (all.empty() || !(*all.back() == *one.state->package)) all.push_back(one.state->package);
-        }
-        const package::PackageRef first = all.front();
-        all.erase(all.begin());
-        return driver::python_text(*state_->context, *first, all);
-      }
-      return driver::python_text(*state_->context, *state_->package);
+      return python_module(*state_);
     case Stage::Host: {
       BuildOptions options;
       options.name = state_->program->function.name;

@@ -99,7 +99,8 @@ enum class Alignment : uint8_t {
   Hinted,  // addresses are multiples of 16 bytes, and strides where they are for the hinted sizes
   Proven,  // addresses are, and strides where all sizes say so
   Any,     // of tensors of the caller's what one element needs, anywhere; of what lies between kernels as Proven
-  Empty,   // as Any; and where sizes are 0 each kernel makes all that it stores (package::missing_when)
+  Uneven,  // as Any; and leading dims of what products read of the caller's may lie anywhere: that is copied first
+  Empty,   // as Uneven; and where sizes are 0 each kernel makes all that it stores (package::missing_when)
 };
 
 // A graph of one GEMM with its epilogue. Buffers: A, B, then the epilogue's arguments in program order. The kernel's

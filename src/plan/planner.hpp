@@ -56,9 +56,7 @@ class ProgramPlanner {
   [[nodiscard]] static double bytes_beside(const GraphScope& scope, const KernelRegion& region);
   [[nodiscard]] int32_t factor_alignment(const ir::Graph& graph, ir::NodeId source) const;
   // Of tensors of the caller's, which are row-major on Metal.
-  [[nodiscard]] bool anywhere() const {
-    return plan_.target.backend != Backend::metal && (alignment_ == Alignment::Any || alignment_ == Alignment::Empty);
-  }
+  [[nodiscard]] bool anywhere() const { return plan_.target.backend != Backend::metal && alignment_ >= Alignment::Any; }
   [[nodiscard]] bool lies_anywhere(const ir::Graph& graph, ir::NodeId source) const;
   // By product: what computing reductions of its rows for a later product adds to it, in microseconds.
   using StatisticsCosts = std::map<ir::NodeId, double>;

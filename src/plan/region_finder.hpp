@@ -110,6 +110,8 @@ class RegionFinder {
   bool take_apart(size_t place);
   // Inputs that a step cannot read as they are: numbers, and what lies in pieces where it must not.
   void force_operands(NodeId step);
+  // What products read of the caller's goes to a temporary first: an input, or beside an output.
+  void force_factors();
   void note(NodeId node, std::string_view what, const Error& error);
   // Products in the order of the program, each with what it needs right in front of it; then the rest.
   [[nodiscard]] Result<std::vector<size_t>> execution_order(const std::vector<KernelRegion>& kernels) const;

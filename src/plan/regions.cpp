@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "package/factors.hpp"
 #include "plan/region_finder.hpp"
 
 namespace codetta::plan {
@@ -182,6 +183,7 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
       force_operands(NodeId(i));
     }
   }
+  if (options.even_factors) force_factors();
   find_readers();
   if (options.prologues) find_made();
   if (options.check_indices) find_indices();
@@ -206,6 +208,21 @@ void RegionFinder::force_operands(NodeId step) {
     const bool permuted = op == Op::index_put && i == 2 && graph_.attr_as<ir::IndexPutAttr>(step).dim != 0;
     const bool in_pieces = permuted && !lies_contiguous(operands[i]);
     if ((input_of(operands[i])->is_scalar || in_pieces) && !calls) forced_[operands[i].index()] = true;
+  }
+}
+
+void RegionFinder::force_factors() {
+  for (const Head& head : heads_) {
+    for (const NodeId factor : head.product ? std::vector{head.a.source, head.b.source} : std::vector<NodeId>()) {
+      const bool known = forced_[factor.index()] || lies_contiguous(factor);
+      if (known || !package::leads_by_several(graph_.type(factor).shape)) continue;
+      beside_[factor.index()] = !is_input(factor) && (!is_made(factor) || is_hooked(factor));
+      forced_[factor.index()] = true;
+      note(factor, action::copied,
+           diag::error(diag::Code::guard_failed, "a product takes one stride for all leading dims of a factor")
+               .reason("a tensor of the caller's may have none")
+               .help("bind a contiguous tensor"));
+    }
   }
 }
 

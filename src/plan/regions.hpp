@@ -117,6 +117,8 @@ struct RegionOptions {
   std::vector<bool> contiguous{}, gaps{};
   // By graph input and output: elements of its last dim may lie apart; empty: those of none do.
   std::vector<bool> apart_inputs{}, apart_outputs{};
+  // What a product reads where one of these lies is copied where its leading dims may not have one stride for all.
+  bool even_factors = false;
   bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at
   // What functions and kernels of the caller's make gets to outputs by a kernel.
   bool calls_by_kernel = false;

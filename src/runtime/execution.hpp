@@ -76,8 +76,9 @@ struct ExecutionOptions {
   std::function<Result<void>(const StepEvent&)> observer{};
   // Asked by make() of every such step: what is called before it runs, each time; nothing, for an empty one.
   std::function<std::function<void()>(const package::Step&)> starting{};
-  // Set by a make() that fails because elements of a tensor's last dim, or of an A along K, lie apart, which is asked
-  // of unchecked runs, too: a package that does not rely on it takes the tensor. Null: not asked for.
+  // Set by a make() that fails because elements of a tensor's last dim, or of an A along K, lie apart, or leading dims
+  // of a factor unevenly, which is asked of unchecked runs, too: a package that does not rely on it takes the tensor.
+  // Null: not asked for.
   bool* unaligned = nullptr;
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "package/factors.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
@@ -127,6 +128,25 @@ std::optional<int64_t> batch_stride(const TensorView& view) {
   return stride;
 }
 
+Result<void> check_even(const package::Buffer& buffer, const TensorView& view) {
+  if (view.empty() || batch_stride(view)) return {};
+  return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+      .reason(fmt::format("it is {} with strides {}: its leading dims are not evenly spaced", view.describe(),
+                          to_string(view.strides())))
+      .help("bind a tensor whose leading dims lie one inside the other, such as a contiguous one");
+}
+
+Result<void> check_callers_factors(const package::Package& package, const package::LaunchKernel& launch,
+                                   const std::vector<TensorView>& tensors) {
+  using Role = package::Buffer::Role;
+  for (const uint32_t factor : package::factors_read(package, launch)) {
+    const package::Buffer& buffer = package.buffers[factor];
+    const bool of_caller = buffer.role == Role::Argument || buffer.role == Role::Output;
+    if (of_caller && tensors[factor].data() != nullptr) CODETTA_CHECK_OK(check_even(buffer, tensors[factor]));
+  }
+  return {};
+}
+
 Result<void> check_factor(const package::Buffer& buffer, const TensorView& view, bool transposed, int64_t batch,
                           int64_t rows, int64_t cols) {
   if (view.rank() < 2) {
@@ -138,12 +158,7 @@ Result<void> check_factor(const package::Buffer& buffer, const TensorView& view,
                 have_cols = view.size(view.rank() - (transposed ? 2 : 1));
   int64_t have_batch = 1;
   for (int dim = 0; dim + 2 < view.rank(); ++dim) have_batch *= view.size(dim);
-  if (!view.empty() && !batch_stride(view)) {
-    return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
-        .reason(fmt::format("it is {} with strides {}: its leading dims are not evenly spaced", view.describe(),
-                            to_string(view.strides())))
-        .help("bind a tensor whose leading dims lie one inside the other, such as a contiguous one");
-  }
+  CODETTA_CHECK_OK(check_even(buffer, view));
   if (have_rows == rows && have_cols == cols && (have_batch == batch || have_batch == 1)) return {};
   return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
       .reason(fmt::format("it is {}{}; the product takes [{}, {}] in a batch of {}", view.describe(),

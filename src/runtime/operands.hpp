@@ -45,6 +45,13 @@ Result<void> check_view(const package::Buffer& buffer, const TensorView& view, c
 // all; none where they do not fold to one.
 std::optional<int64_t> batch_stride(const TensorView& view);
 
+// A factor has such a stride, or no elements. Errors: E0610.
+Result<void> check_even(const package::Buffer& buffer, const TensorView& view);
+// The same of those that lie where the caller's tensors do: another package may copy them first
+// (plan::Alignment::Uneven).
+Result<void> check_callers_factors(const package::Package& package, const package::LaunchKernel& launch,
+                                   const std::vector<TensorView>& tensors);
+
 // A factor of the product: [leading dims that fold to batch, or to 1; rows, columns] before a transposition. Errors:
 // E0610.
 Result<void> check_factor(const package::Buffer& buffer, const TensorView& view, bool transposed, int64_t batch,

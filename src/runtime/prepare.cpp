@@ -317,10 +317,13 @@ class Execution::State::Preparing : PassiveSteps {
     return true;
   }
 
-  // Where another package may take over, it is asked of a caller's A wherever the product stands: also in a child list,
-  // before anything has run.
+  // Where another package may take over, it is asked of a caller's factors wherever the product stands: also in a child
+  // list, before anything has run.
   Result<void> check_callers_rows(const package::LaunchKernel& step) const {
-    if (s_.options.unaligned == nullptr || !step.product || s_.kernels[step.kernel].fused == nullptr) return {};
+    if (s_.options.unaligned == nullptr || !step.product) return {};
+    Result<void> even = check_callers_factors(p_, step, s_.bindings.tensors);
+    if (!even) *s_.options.unaligned = true;
+    if (!even || s_.kernels[step.kernel].fused == nullptr) return even;
     const Buffer& buffer = p_.buffers[step.product->a];
     const TensorView& a = s_.bindings.tensors[step.product->a];
     if (!is_bound(buffer) || a.rank() < 2) return {};

@@ -2,6 +2,7 @@
 #include "differential/together.hpp"
 
 #include <algorithm>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -48,15 +49,19 @@ std::string apart(const driver::KernelUnit& unit, size_t number) {
 std::string host_texts_together(std::span<const toolchain::CompileJob> units) {
   std::set<std::string> includes;
   std::string texts;
+  // What a text calls of another one, `int call_1(`, is one function in all namespaces.
+  const std::regex shared("^(int|i64) (call|tensors|workspace_size)_[0-9]+\\(");
   for (size_t i = 0; i < units.size(); ++i) {
+    std::string text;
     // The headers are read once, in front; here their includes say nothing any more.
     each_line(units[i].source, [&](const std::string& line) {
       if (line.starts_with("#include ")) includes.insert(line);
+      text += (std::regex_search(line, shared) ? "extern \"C\" " : "") + line + "\n";
     });
     texts += fmt::format(
         "namespace text_{} {{\nnamespace codetta {{\nusing namespace ::codetta;\nnamespace host {{\nusing namespace "
         "::codetta::host;\n}}\n}}\n{}}}\n",
-        i, units[i].source);
+        i, text);
   }
   std::string head;
   for (const std::string& include : includes) head += include + "\n";

@@ -121,5 +121,36 @@ TEST(Together, HostTextsKeepToThemselves) {
   ::dlclose(handle);
 }
 
+// A function with several programs has a text for each, and one that calls them.
+TEST(Together, HostTextsCallEachOther) {
+  const std::vector<toolchain::CompileJob> units{
+      {"#include \"device/host.h\"\nnamespace codetta::host {\nint call_7(View view) {\n  return view.size + "
+       "1;\n}\n}\n",
+       {},
+       "a"},
+      {"#include \"device/host.h\"\nnamespace codetta::host {\nint call_7(View view);\n}\nusing namespace "
+       "codetta::host;\nextern \"C\" __attribute__((visibility(\"default\"))) int chosen() { return "
+       "call_7(codetta::host::View{41}); }\n",
+       {},
+       "b"}};
+  toolchain::LibraryJob job;
+  job.name = "libchosen.so";
+  job.units = {{host_texts_together(units), {"-std=c++20", "-O0"}, "together"}};
+  job.files = {{"device/host.h", "#pragma once\nnamespace codetta::host {\nstruct View {\n  int size;\n};\n}\n"}};
+  job.exports = "{ global: chosen; local: *; };\n";
+  const auto built = toolchain::build_library(compiler(), job, {}, 1);
+  ASSERT_TRUE(built) << built.error().render();
+  const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-together-");
+  ASSERT_TRUE(folder);
+  const std::string path = folder->path() + "/libchosen.so";
+  ASSERT_TRUE(base::write_file_atomically(path, built->bytes));
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << ::dlerror();
+  void* symbol = ::dlsym(handle, "chosen");
+  ASSERT_NE(symbol, nullptr);
+  EXPECT_EQ(reinterpret_cast<int (*)()>(symbol)(), 42);
+  ::dlclose(handle);
+}
+
 }  // namespace
 }  // namespace codetta::test

@@ -2,11 +2,14 @@
 """Libraries for CPUs take tensors however they lie. Usage: aot_layouts_test.py <codetta> <cc> <c++> <source folder> <work folder>"""
 
 import ctypes
+import importlib.util
 import itertools
+import json
 import random
+import sys
 import unittest
 
-from aot_support import DIGITS, Library, Tensor, build, floats, main, tensor
+from aot_support import DIGITS, Library, Tensor, WORK, build, codetta, floats, main, run, tensor
 
 TEXT = """def layer(x: f32["m", "k"], w: f32["k", "n"], b: f32["n"], s: f32["k", "n"]):
     y = relu(x @ w + b)
@@ -19,6 +22,31 @@ TEXT = """def layer(x: f32["m", "k"], w: f32["k", "n"], b: f32["n"], s: f32["k",
 SIZES = {"m": 7, "k": 10, "n": 33}
 SHAPES = {"x": "mk", "w": "kn", "b": "n", "s": "kn", "y": "mn", "z": "mk", "d": "mn", "u": "mn", "r": "1k"}
 OUTPUTS = "yzdur"
+
+UNEVEN = """def attend(x: f32["b", 3, "m", 8], k: f32["b", 3, "m", 8]):
+    s = exp(x @ transpose(k, 2, 3) * 0.125)
+    y = s @ k
+    return s, y
+"""
+UNEVEN_SHAPES = {"x": (2, 3, 5, 8), "k": (2, 3, 5, 8), "s": (2, 3, 5, 5), "y": (2, 3, 5, 8)}
+PYTHON_USER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import uneven_module as module, numpy as np
+random = np.random.default_rng(3)
+x, k = (random.standard_normal((2, 3, 5, 8), np.float32) for _ in range(2))
+s, y = np.zeros((2, 3, 5, 5), np.float32), np.zeros((2, 3, 5, 8), np.float32)
+assert module.call(x, k, s, y) == 0, module.get_last_error()
+def turned(a):  # leading dims the other way round, with gaps
+    made = np.zeros((a.shape[2], a.shape[0], a.shape[1] + 1, a.shape[3]), a.dtype)[:, :, 1:].transpose(1, 2, 0, 3)
+    made[...] = a
+    return made
+for given, made in (("x", ""), ("k", ""), ("", "s"), ("xk", "sy")):
+    inputs = [turned(a) if name in given else a for name, a in (("x", x), ("k", k))]
+    got = [turned(np.zeros_like(a)) if name in made else np.zeros_like(a) for name, a in (("s", s), ("y", y))]
+    assert module.call(*inputs, *got) == 0, module.get_last_error()
+    assert all(np.array_equal(*pair) for pair in zip(got, (s, y))), (given, made)
+"""
 
 
 class Laid:
@@ -90,6 +118,54 @@ class Layouts(unittest.TestCase):
                     layouts = [(other, laid[other].strides) for other in laid]
                     self.assertEqual(laid[name].values(), flat[name].values(), f"{name} of {layouts}")
                     self.assertEqual(set(laid[name].gaps()), {-7.0}, f"beside {name} of {layouts}")
+
+    def uneven(self, dense_values):
+        """By tensor: its strides where leading dims are turned, so that they have no one stride."""
+        turned = {"x": (8, 120, 24, 1), "k": (8, 120, 24, 1), "s": (9, 90, 18, 1), "y": (8, 120, 24, 1)}
+        return {name: Laid(dense_values.get(name), UNEVEN_SHAPES[name], strides, 2) for name, strides in turned.items()}
+
+    def test_factors_whose_leading_dims_are_uneven(self):
+        """Another program copies them, inputs and outputs; others' calls, and their workspace, stay as they are."""
+        random.seed(6)
+        path, _ = build(UNEVEN, "uneven", "--hint", "m=5")
+        library = Library(path, "uneven")
+        table = json.loads(path.with_name("uneven.json").read_text())["programs"][0]["by_size"]
+        self.assertEqual((table["less_aligned"], table["when_uneven"]), ([{"plan": 0, "then": 1}], [1]))
+        flat = {name: Laid(None, shape, [shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1], 0)
+                for name, shape in UNEVEN_SHAPES.items()}
+        for name in "xk":
+            for place in flat[name].places():
+                flat[name].memory[place] = random.uniform(-1, 1)
+
+        def call(tensors, workspace=None, size=0):
+            return library("attend_tensors", (Tensor * 4)(*(t.tensor() for t in tensors.values())), ctypes.c_int32(4), workspace,
+                           ctypes.c_int64(size), None)
+
+        self.assertEqual(call(flat), 0, library.text())
+        for moved in ("x", "k", "s", "y", "sk", "xksy"):
+            laid = {**{name: Laid(one.values() if name in "xk" else None, one.shape, one.strides, 0) for name, one in flat.items()},
+                    **{name: one for name, one in self.uneven({n: flat[n].values() for n in "xk"}).items() if name in moved}}
+            self.assertEqual(call(laid), 0, f"{moved}: {library.text()}")
+            for name in "sy":
+                self.assertEqual(laid[name].values(), flat[name].values(), f"{name}, {moved}")
+                self.assertEqual(set(laid[name].gaps()) - {-7.0}, set(), f"beside {name}, {moved}")
+        # Memory for a call with row-major tensors is enough for these; else what is missing is said.
+        size = library("attend_workspace_size", ctypes.c_int64(2), ctypes.c_int64(5))
+        memory = ctypes.create_string_buffer(size + 64)
+        aligned = ctypes.c_void_p((ctypes.addressof(memory) + 63) // 64 * 64)
+        self.assertEqual(call(flat, aligned, size), 0, library.text())
+        self.assertEqual(call({**flat, "k": self.uneven({"k": flat["k"].values()})["k"]}, aligned, size), -5)
+        self.assertRegex(library.text(), "E0611: the workspace is too small: [0-9]+ bytes are given, [0-9]+ are needed")
+        # Two leading dims of which one is 1 are as good as one.
+        _, done = build(UNEVEN.replace('"b", 3', "1, 3"), "one_leading")
+        self.assertNotIn("by_size", path.with_name("one_leading.json").read_text())
+
+    def test_python_module_with_uneven_factors(self):
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("there is no NumPy")
+        build(UNEVEN, "uneven")
+        (WORK / "uneven_module.py").write_text(codetta("emit", WORK / "uneven.py", "--what=python", "--hint", "m=5").stdout)
+        run(sys.executable, "-B", "-c", PYTHON_USER, WORK)
 
     def test_what_has_its_place_costs_nothing(self):
         """Constants lie as the library has them: only the scores of the digits have kernels of two forms."""

@@ -246,6 +246,41 @@ for m in (64, 0):
             self.assertEqual("codetta_gemm" in made, product, made)
             self.assertTrue(made)
 
+    def test_factors_whose_leading_dims_are_uneven(self):
+        """A program that copies them takes such calls, inputs and outputs, and no others."""
+        (WORK / "uneven.py").write_text('def attend(x: bf16["b", 3, "m", 64], k: bf16["b", 3, 128, 64]):\n    s = cast(exp(x @ transpose(k, 2, 3)), bf16)\n'
+                                        '    y = s @ k\n    return s, y\n')
+        codetta("build", WORK / "uneven.py", "-o", WORK / "libuneven.so", "--target", TARGET, "--hint", "m=128", "--hint", "b=2")
+        table = json.loads((WORK / "uneven.json").read_text())["programs"][0]["by_size"]
+        last = len(table["plans"]) - 1
+        self.assertEqual((table["when_uneven"], table["less_aligned"][-1]), ([last], {"plan": last - 1, "then": last}))
+        kernels = [len(plan["kernels"]) for plan in table["plans"]]
+        self.assertGreater(kernels[last], max(kernels[:last]))
+        text = codetta("emit", WORK / "uneven.py", "--what=host", "--target", TARGET, "--hint", "m=128", "--hint", "b=2").stdout
+        self.assertRegex(text, rf"if \(bytes < 0\) {{\s*const i64 other = workspace_size_{last}\(")
+        if HIP:
+            return
+        script = SCRIPT + """import json
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32), ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8)]
+for turned in ("", "x", "k", "s", "y", "xks"):
+    at = memory(4, 8 << 20)
+    made = [Tensor(at[i], 13 if name == "y" else 12, 4, (ctypes.c_int64 * 8)(2, 3, rows, columns), (ctypes.c_int64 * 8)(
+        *((columns, 4 * rows * columns, 4 * columns, 1) if name in turned else (3 * rows * columns, rows * columns, columns, 1))))
+        for i, (name, rows, columns) in enumerate((("x", 128, 64), ("k", 128, 64), ("s", 128, 128), ("y", 128, 64)))]
+    done = l.uneven_attend_tensors((Tensor * 4)(*made), ctypes.c_int32(4), None, ctypes.c_int64(0), None)
+    l.uneven_get_last_error.restype = ctypes.c_char_p
+    print(json.dumps([turned, done, l.uneven_get_last_error().decode() if done else "", [one[0] for one in launches()]]))
+"""
+        done = subprocess.run([sys.executable, "-c", script, WORK / "libuneven.so"], capture_output=True, text=True,
+                              env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
+        calls = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual((len(calls), done.returncode), (6, 0), done.stdout + done.stderr)
+        for turned, status, error, made in calls:
+            self.assertEqual(status, 0, f"{turned}: {error}")
+            copies = ["codetta_phase_0"] * 2 if set(turned) & set("xks") else []
+            self.assertEqual([one for one in made if one != "codetta_pack"], copies + ["codetta_gemm"] * 2, turned)
+
     def check_half_aligned(self, pretended):
         """Where the first kernel takes every size, and a later one copies rows of "n": nothing is enqueued before that is
         known. What is loaded by the copy engine, and what is stored by it behind a kernel that writes in donated memory."""

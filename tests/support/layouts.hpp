@@ -127,7 +127,17 @@ inline const std::vector<LayoutProgram>& layout_programs() {
        "def f(x: f16[\"m\", 16], w: f16[16, 16], r: f16[\"m\", 16], c: f32[1]):\n"
        "    z, t = cond(sum(c) > 0.0, a, b, x, w, r)\n    i, s, v = while_loop(more, step, 0, r, w)\n"
        "    return z, t, s\n",
-       {{"m", 11}}}};
+       {{"m", 11}}},
+      // Products read what has several leading dims: of the caller's, and where outputs lie; made by a step, too.
+      {"def more(i, s, w):\n    return i < 2\ndef step(i, s, w):\n    return i + 1, tanh(s @ w), w\n"
+       "def one(y, k):\n    return y @ k\ndef other(y, k):\n    return y @ k * 0.5\n"
+       "def f(x: f32[\"b\", 3, \"m\", 8], k: f32[\"b\", 3, \"m\", 8], w: f32[8, 8], j: i64[2], z: f32[2, 3, \"m\", 8], "
+       "c: f32[1]):\n"
+       "    s = exp(x @ transpose(k, 2, 3) * 0.125)\n    y = s @ k\n    o = relu(y @ w)\n"
+       "    q = index_put(k, j, z, dim=0)\n    p = q @ w\n"
+       "    n, l, v = while_loop(more, step, 0, o, w)\n    t = cond(sum(c) > 0.0, one, other, s, k)\n"
+       "    return s, y, o, q, p, l, t\n",
+       {{"b", 2}, {"m", 5}}}};
   return programs;
 }
 

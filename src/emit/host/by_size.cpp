@@ -116,7 +116,7 @@ class TablePrinter {
 
   struct Other {
     std::string call;
-    bool when_empty;  // sizes decide that it is needed
+    bool rare;  // sizes, or how tensors lie, decide that it is needed
   };
   // The switch over what `choice` gives: `part` of the program that it names, called with `arguments`; where another
   // ones follow for tensors that are aligned less, print_all(call of the first, calls of the others).
@@ -133,8 +133,10 @@ class TablePrinter {
       const auto block = out_.block(label, ":");
       std::vector<Other> others;
       for (; less; less = table_.takes_over(*less)) {
-        const auto& only = table_.when_empty;
-        others.push_back({call(*less), std::find(only.begin(), only.end(), *less) != only.end()});
+        const auto among = [&](const std::vector<size_t>& only) {
+          return std::find(only.begin(), only.end(), *less) != only.end();
+        };
+        others.push_back({call(*less), among(table_.when_empty) || among(table_.when_uneven)});
       }
       print_all(call(program), others);
     };
@@ -215,8 +217,8 @@ class TablePrinter {
                    out_.line("i64 bytes = ", first, ";");
                    out_.line("if (bytes < 0 && !unaligned) return bytes;");
                    for (const Other& other : others) {
-                     // What comes last here makes whole tensors that no other call needs.
-                     const auto scope = out_.block(other.when_empty ? "if (bytes < 0)" : "");
+                     // What comes last here makes, or copies, whole tensors that no other call needs.
+                     const auto scope = out_.block(other.rare ? "if (bytes < 0)" : "");
                      out_.line("const i64 other = ", other.call, ";");
                      out_.line("if (bytes < other) bytes = other;");
                    }

@@ -66,9 +66,11 @@ struct SizeTable {
   size_t first = 0, count = 1;   // of Library::programs
   std::vector<Axis> axes;        // none: one program, whatever the sizes
   std::vector<size_t> chosen{};  // which of the `count`, by the places on the axes, the last axis fastest
-  // By program of the `count`: the one that takes over, of which this holds likewise. Only on GPUs.
+  // By program of the `count`: the one that takes over, of which this holds likewise.
   std::vector<std::optional<size_t>> less_aligned{};
-  std::vector<size_t> when_empty{};  // of these: those for sizes of 0 alone, which the one before has to have refused
+  // Of these: those for sizes of 0 alone, which the one before has to have refused; and those for tensors alone whose
+  // leading dims are not evenly spaced.
+  std::vector<size_t> when_empty{}, when_uneven{};
   [[nodiscard]] std::optional<size_t> takes_over(size_t program) const {
     return program < less_aligned.size() ? less_aligned[program] : std::nullopt;
   }

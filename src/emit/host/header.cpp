@@ -334,6 +334,7 @@ Json json_of(const Library& library, const SizeTable& table) {
     if (table.less_aligned[i]) json["less_aligned"].push_back({{"plan", i}, {"then", *table.less_aligned[i]}});
   }
   if (!table.when_empty.empty()) json["when_empty"] = table.when_empty;
+  if (!table.when_uneven.empty()) json["when_uneven"] = table.when_uneven;
   return json;
 }
 

@@ -13,6 +13,7 @@
 #include "emit/host/python_text.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
+#include "package/factors.hpp"
 #include "package/gpu_call.hpp"
 #include "package/gpu_steps.hpp"
 #include "types/dtype.hpp"
@@ -35,12 +36,14 @@ class PythonPrinter {
 
   // Its kernels and constants join the module's.
   Result<void> join() {
-    CODETTA_CHECK_OK(check_kernels(p_, o_));
-    for (const package::Kernel& kernel : p_.kernels) {
-      if (gpu_) kernel_numbers_.push_back(shared_.kernel(gpu_kernel_row(kernel)));
-    }
+    std::vector<std::string> paths = number_ == 0 ? o_.kernel_paths : std::vector<std::string>();
+    paths.resize(p_.kernels.size());
+    CODETTA_CHECK_OK(check_kernels(p_, paths));
+    for (size_t i = 0; i < p_.kernels.size(); ++i)
+      kernel_numbers_.push_back(
+          shared_.kernel(gpu_ ? gpu_kernel_row(p_.kernels[i]) : cpu_kernel_row(p_.kernels[i], paths[i])));
     for (const Buffer& b : p_.buffers) {
-      const bool carried = gpu_ && b.role == Buffer::Role::Constant && b.external.empty();
+      const bool carried = b.role == Buffer::Role::Constant && b.external.empty();
       constant_numbers_.push_back(carried ? shared_.constant(b.constant) : 0);
     }
     if (steps_kernel_) steps_kernel_ = static_cast<uint32_t>(kernel_numbers_[*steps_kernel_]);
@@ -204,7 +207,8 @@ class PythonPrinter {
       return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
     }
     if (b.external.empty()) {
-      line("keep[{0}] = np.frombuffer(base64.b64decode(_CONSTANTS[{0}]), np.uint8)", s.buffer);
+      line("keep[{0}] = np.frombuffer(base64.b64decode(_CONSTANTS[{1}]), np.uint8)", s.buffer,
+           constant_numbers_[s.buffer]);
       return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
     }
     once(fmt::format("_given(weights, {}, \"E0615: constant\")", py_quoted(b.external)));
@@ -237,7 +241,7 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const DefineKernel& s) {
-    line("# kernel {} is {}", gpu_ ? kernel_numbers_[s.kernel] : s.kernel, py_comment(p_.kernels[s.kernel].name));
+    line("# kernel {} is {}", kernel_numbers_[s.kernel], py_comment(p_.kernels[s.kernel].name));
     return {};
   }
   Result<void> operator()(const LaunchKernel& s) {
@@ -250,8 +254,8 @@ class PythonPrinter {
     const Tables tables = tables_of(s, kernel.epilogue);
     if (gpu_) return gpu_launch(s, kernel, tables);
     if (const auto* map = std::get_if<CpuMapConfig>(&kernel.config)) {
-      line("_launch_map(engine, {}, ({}, {}, {}),  # {}", s.kernel, static_cast<int>(map->isa), map->tile_rows,
-           map->tile_cols, py_comment(kernel.name));
+      line("_launch_map(engine, {}, ({}, {}, {}),  # {}", kernel_numbers_[s.kernel], static_cast<int>(map->isa),
+           map->tile_rows, map->tile_cols, py_comment(kernel.name));
       indent_ += 2;
       line("[{}], [{}], ({}, {}, {}),", tables.phases, tables.reductions, expression(s.batch), expression(s.m),
            expression(s.n));
@@ -266,10 +270,10 @@ class PythonPrinter {
     const std::string sizes =
         fmt::format("({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n), expression(product.k));
     line("batch, m, n, k = {}", sizes);
-    line("_launch(engine, {}, ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}),  # {}", s.kernel,
-         static_cast<int>(c.family), static_cast<int>(c.isa), static_cast<int>(c.a_dtype), static_cast<int>(c.b_dtype),
-         static_cast<int>(c.accumulator), c.pack_a ? "True" : "False", c.mr, c.nr, c.tile_rows, c.tile_cols, c.kc, c.mc,
-         c.nc, c.k_split, py_comment(kernel.name));
+    line("_launch(engine, {}, ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}),  # {}",
+         kernel_numbers_[s.kernel], static_cast<int>(c.family), static_cast<int>(c.isa), static_cast<int>(c.a_dtype),
+         static_cast<int>(c.b_dtype), static_cast<int>(c.accumulator), c.pack_a ? "True" : "False", c.mr, c.nr,
+         c.tile_rows, c.tile_cols, c.kc, c.mc, c.nc, c.k_split, py_comment(kernel.name));
     indent_ += 2;
     line("{}, [{}], [{}], {}, {},", program.split.ways, tables.phases, tables.reductions,
          c.family == CpuFamily::Fused ? "True" : "False", kernel.source.empty() ? "True" : "False");
@@ -301,7 +305,8 @@ class PythonPrinter {
           p_.buffers[b].is_scalar ? fmt::format("_scalar_array(a{}, {})", b, dtype) : fmt::format("v{}", b);
       (kernel.epilogue.arguments[i].is_output ? outputs : inputs) += fmt::format("({}, {}), ", array, dtype);
     }
-    line("_launch_user(engine, {}, {}, [{}], [{}])", s.kernel, py_quoted(kernel.name), inputs, outputs);
+    line("_launch_user(engine, {}, {}, [{}], [{}])", kernel_numbers_[s.kernel], py_quoted(kernel.name), inputs,
+         outputs);
     return {};
   }
 
@@ -311,7 +316,7 @@ class PythonPrinter {
     as_launch.arguments = made.arguments;
     as_launch.arguments.push_back(made.arguments.front());  // where the block goes: the engine's choice
     const Tables tables = tables_of(as_launch, p_.kernels[made.kernel].epilogue);
-    return fmt::format("({}, [{}], [{}], {})", made.kernel, tables.operands, tables.scalars,
+    return fmt::format("({}, [{}], [{}], {})", kernel_numbers_[made.kernel], tables.operands, tables.scalars,
                        transposed ? "True" : "False");
   }
   Result<void> operator()(const CallExtern& s) {
@@ -604,10 +609,10 @@ class PythonPrinter {
           load != nullptr && !p_.buffers[load->buffer].external.empty())
         once(fmt::format("_given(weights, {}, \"E0615: constant\")", py_quoted(p_.buffers[load->buffer].external)));
       if (const auto* launch = std::get_if<LaunchKernel>(&step); launch != nullptr && launch->product) {
-        launch->product->each_buffer([&](uint32_t b) {
+        for (const uint32_t b : package::factors_read(p_, *launch)) {
           if (bound(p_.buffers[b]) && p_.buffers[b].shape.size() > 3)
             once(fmt::format("_evenly_spaced(v{}, {})", b, name(b)));
-        });
+        }
         const auto* const config = std::get_if<CpuGemmConfig>(&p_.kernels[launch->kernel].config);
         const uint32_t a = launch->product->a;
         if (config != nullptr && config->family == CpuFamily::Fused && bound(p_.buffers[a])) {
@@ -706,10 +711,10 @@ class PythonPrinter {
                   parameters, sizes_given, gpu_ ? "with _Call(stream):\n            " : "")
             : fmt::format(
                   "    for run in ({2}):  # the later ones rely on less\n        try:\n"
-                  "            with _Call(stream):\n                run({0}{1})\n            return 0\n"
+                  "            {3}run({0}{1})\n            return 0\n"
                   "        except HostError as error:\n            _last.text = str(error)\n"
                   "            if not error.unaligned:\n                break\n    return -1\n",
-                  parameters, sizes_given, runs);
+                  parameters, sizes_given, runs, gpu_ ? "with _Call(stream):\n                " : "");
     text_ += fmt::format(
         "\n\ndef init():\n    \"\"\"Loads the engine and the kernels: 0, or -1 with the text in "
         "get_last_error().\"\"\"\n"

@@ -21,11 +21,11 @@ namespace codetta::emit::host {
 
 struct PythonOptions {
   std::string engine = "libcodetta_host.so";  // path or name of the engine's shared library
-  std::vector<std::string>
-      kernel_paths{};   // by kernel: its compiled code as a file; empty: the package's bytes, inside
+  // By kernel of the first program: its compiled code as a file; empty: the package's bytes, inside.
+  std::vector<std::string> kernel_paths{};
   bool checked = true;  // Check steps are printed
-  // CUDA: the same program with kernels that rely on less of how tensors lie, the first to be tried first. A call takes
-  // the first of all whose kernels take its tensors, which is known before anything is enqueued.
+  // The same program with kernels that rely on less of how tensors lie, the first to be tried first. A call takes the
+  // first of all whose kernels take its tensors, which is known before anything is enqueued, or runs.
   std::vector<const package::Package*> takes_over{};
 };
 

@@ -98,7 +98,12 @@ size_t ModuleParts::constant(const std::string& bytes) {
   return at->second;
 }
 
-Result<void> check_kernels(const Package& p, const PythonOptions& o) {
+std::string cpu_kernel_row(const package::Kernel& kernel, const std::string& path) {
+  return fmt::format("    ({}, {}),  # {}\n", path.empty() ? "b\"" + base64(kernel.binary) + "\"" : py_quoted(path),
+                     py_quoted(kernel.source.empty() ? "" : kernel.symbol), py_comment(kernel.name));
+}
+
+Result<void> check_kernels(const Package& p, const std::vector<std::string>& paths) {
   const bool gpu = p.target.backend != Backend::cpu;
   if (p.target.backend != Backend::cpu && p.target.backend != Backend::cuda) {
     return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
@@ -123,8 +128,7 @@ Result<void> check_kernels(const Package& p, const PythonOptions& o) {
           .help("split it in several");
     }
     const bool plain = kernel.source.empty() && !is_map(kernel.config) && only_stores(kernel.epilogue);
-    const bool file = i < o.kernel_paths.size() && !o.kernel_paths[i].empty();
-    if (plain || file || !kernel.binary.empty()) continue;
+    if (plain || !paths[i].empty() || !kernel.binary.empty()) continue;
     return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
         .reason(fmt::format("kernel {} is not compiled, and a module does not interpret", kernel.name))
         .help("compile the package first");
@@ -152,19 +156,7 @@ std::string module_constants(const Package& p, const PythonOptions& o, const Mod
   }
   text += "KERNELS = (\n";
   for (const std::string& row : shared.kernels) text += row;
-  for (size_t i = 0; i < p.kernels.size() && !gpu; ++i) {
-    const package::Kernel& kernel = p.kernels[i];
-    const bool file = i < o.kernel_paths.size() && !o.kernel_paths[i].empty();
-    text +=
-        fmt::format("    ({}, {}),  # {}\n", file ? py_quoted(o.kernel_paths[i]) : "b\"" + base64(kernel.binary) + "\"",
-                    py_quoted(kernel.source.empty() ? "" : kernel.symbol), py_comment(kernel.name));
-  }
   text += ")\n_CONSTANTS = {\n" + shared.constants;
-  for (size_t i = 0; i < p.buffers.size() && !gpu; ++i) {
-    const Buffer& b = p.buffers[i];
-    if (b.role == Buffer::Role::Constant && b.external.empty())
-      text += fmt::format("    {}: b\"{}\",\n", i, base64(b.constant));
-  }
   text += "}\nexterns = {}\nweights = {}\n";
   return text;
 }

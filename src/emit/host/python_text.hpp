@@ -23,7 +23,10 @@ std::string py_comment(std::string_view text);
 // A compiled kernel for a GPU as the tables of device/host/gpu_plan.h, with its code: an item of KERNELS.
 std::string gpu_kernel_row(const package::Kernel& kernel);
 
-// What the programs of a module have in common, each once: of a GPU.
+// And one for a CPU, of which the code may be a file.
+std::string cpu_kernel_row(const package::Kernel& kernel, const std::string& path);
+
+// What the programs of a module have in common, each once.
 struct ModuleParts {
   std::vector<std::string> kernels;  // rows
   std::string constants, looked;     // items; names of what kernels look at
@@ -35,8 +38,8 @@ struct ModuleParts {
   size_t constant(const std::string& bytes);
 };
 
-// Errors: E0614 for kernels that have no form in a module.
-Result<void> check_kernels(const package::Package& package, const PythonOptions& options);
+// `paths`: by kernel, its code as a file; empty: it is inside. Errors: E0614 for kernels that have no form in a module.
+Result<void> check_kernels(const package::Package& package, const std::vector<std::string>& paths);
 // What stands in front of a module's programs, of the first of which this is the package.
 std::string module_constants(const package::Package& package, const PythonOptions& options, const ModuleParts& parts);
 

@@ -149,6 +149,10 @@ class Execution::State::Preparing : PassiveSteps {
           "grids, clusters, cooperative launches, tensor maps and L2 windows are what kernels of Codetta choose");
     const package::EpilogueProgram& program = p_.kernels[step.kernel].epilogue;
     if (step.product && !package::factors_are_inside(*step.product, program)) return refused(package::factors_outside);
+    if (Result<void> even = check_callers_factors(p_, step, s_.bindings.tensors); !even) {
+      s_.unaligned = true;
+      return even;
+    }
     if (package::is_vendor(p_.kernels[step.kernel].config)) {
       if (s_.vendor == nullptr) return refused("it is a kernel of the vendor's library, which is not loaded");
       CODETTA_TRY(VendorLaunch made, VendorLaunch::make(p_, step, s_.bindings, s_.vendor, s_.symbols));
