@@ -20,8 +20,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   target_compile_options(codetta_options INTERFACE -Wno-restrict)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-  # An optional that holds a variant warns without cause where it is inlined.
-  target_compile_options(codetta_options INTERFACE -Wno-maybe-uninitialized)
+  # An optional that holds a variant warns without cause where it is inlined, and so does a reference to what base::kept() keeps.
+  target_compile_options(codetta_options INTERFACE -Wno-maybe-uninitialized -Wno-dangling-reference)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   # std::stable_sort of libstdc++ 12 calls what libstdc++ itself has marked deprecated.

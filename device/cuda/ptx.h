@@ -181,11 +181,6 @@ CODETTA_PTX void store_four(u32 dst, const u32 (&r)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(dst), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                : "memory");
 }
-template <class T>
-CODETTA_PTX void store_pair(u32 dst, T a, T b) {
-  static_assert(sizeof(T) == 4, "accumulators are 32 bits");
-  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(dst), "r"(*(u32*)&a), "r"(*(u32*)&b) : "memory");
-}
 
 // --- warpgroup matrix multiply ---------------------------------------------------------------------------------------
 CODETTA_PTX void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -194,9 +189,6 @@ template <int groups>
 CODETTA_PTX void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory");
 }
-// Ties a register to its place in the program, so that nothing that reads an accumulator moves above a wait.
-CODETTA_PTX void pin(float& x) { asm volatile("" : "+f"(x)::"memory"); }
-CODETTA_PTX void pin(i32& x) { asm volatile("" : "+r"(x)::"memory"); }
 
 // The shared-memory matrix descriptor of 128-byte swizzled tiles whose atoms (8 rows of 128 bytes) lie `atom_stride`
 // bytes apart along the strided direction and `lead_stride` along the leading one (MN-major only). PTX ISA, "Matrix

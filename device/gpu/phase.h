@@ -75,7 +75,7 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const
     const i64 stride = (axis == Axis::Row ? p.pieces_n : count) * extent;
     const T* from = (const T*)buffers.partials + (item * stride + at) * width;
     constexpr int at_once = sharing == 1 ? 8 : 1;
-#pragma unroll(at_once)
+#pragma unroll at_once
     for (i64 i = threadIdx.x / results; i < count; i += sharing) {
       State<W> next;
 #pragma unroll

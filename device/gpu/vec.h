@@ -56,11 +56,15 @@ using boolv = Vec<bool>;
 
 template <class T>
 CODETTA_CONSTANT bool is_float = false;
+#ifdef __METAL_VERSION__
 template <>
 CODETTA_CONSTANT bool is_float<f32> = true;
-#ifndef __METAL_VERSION__
+#else
+// Inline, or each object would export them.
 template <>
-CODETTA_CONSTANT bool is_float<f64> = true;
+inline constexpr bool is_float<f32> = true;
+template <>
+inline constexpr bool is_float<f64> = true;
 #endif
 template <class T>
 CODETTA_CONSTANT bool is_signed = (T)-1 < (T)0;

@@ -31,7 +31,7 @@ struct bfloat16 {
 #ifdef __AMDGCN__
 namespace user {
 template <>
-constexpr bool holds<float16, _Float16> = true;
+inline constexpr bool holds<float16, _Float16> = true;
 }  // namespace user
 #endif
 

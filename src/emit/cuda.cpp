@@ -59,7 +59,6 @@ void wgmma_defines(CodeWriter& out, const GpuGemmConfig& config) {
   } else {
     out.line("#define CODETTA_WGMMA_FLAGS \"", integers ? "" : ", 1, 1", "\"");
   }
-  out.line("#define CODETTA_WGMMA_REGISTER \"", integers ? "+r" : "+f", "\"");
 }
 // One group of products stays in flight while the next stage is waited for: measured equal for two consumers that share
 // a tile, and 1.2 times as fast where each has its own.

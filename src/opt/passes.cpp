@@ -20,6 +20,17 @@ Result<ir::Graph> run_rules(const ir::Graph& graph, std::span<const Rule> rules,
   return result;
 }
 
+// Whether a launch could not tell the items apart: of leading dims that are not 1, all but the first need constant
+// sizes.
+bool has_mixed_items(const std::vector<types::Dim>& shape) {
+  size_t leading = 0;
+  for (size_t d = 0; d + 2 < shape.size(); ++d) {
+    if (shape[d] == types::Dim::constant(1)) continue;
+    if (leading++ > 0 && !shape[d].is_constant()) return true;
+  }
+  return false;
+}
+
 constexpr bool needs_are_met() {
   unsigned established = 0;
   for (const Pass& pass : all_passes) {
@@ -46,9 +57,9 @@ Result<void> check_name(std::string_view name) {
 
 Result<ir::Graph> reduce_products(const ir::Graph& graph, std::vector<Fired>& fired) {
   const std::vector<NodeId> products = ir::matmuls(graph);
-  const bool epilogue =
-      products.size() == 1 && std::all_of(graph.operands(products[0]).begin(), graph.operands(products[0]).end(),
-                                          [&](NodeId factor) { return graph.node(factor).op == Op::input; });
+  const bool epilogue = products.size() == 1 && !has_mixed_items(graph.type(products[0]).shape) &&
+                        std::all_of(graph.operands(products[0]).begin(), graph.operands(products[0]).end(),
+                                    [&](NodeId factor) { return graph.node(factor).op == Op::input; });
   return run_rules(graph, epilogue ? std::span<const Rule>() : product_rules(), fired);
 }
 Result<ir::Graph> fold_constants(const ir::Graph& graph, std::vector<Fired>& fired) {

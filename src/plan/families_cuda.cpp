@@ -159,7 +159,7 @@ std::vector<GpuGemmConfig> simt_configurations_within(const GpuProblem& p, int64
     while (c.piece_rows > 4 && simt_shared_bytes(p, c) > static_shared) c.piece_rows /= 2;
     const int most_threads = p.shape.products > 1 ? 256 : 512;  // each column of several B has a stride in registers
     if (c.piece_rows % 4 == 0 && c.threads <= most_threads && simt_shared_bytes(p, c) <= static_shared &&
-        simt_blocks(p, c) <= std::min(max_grid, grid_threads / c.threads))
+        (p.empty() || simt_blocks(p, c) <= std::min(max_grid, grid_threads / c.threads)))  // an empty one has no grid
       result.push_back(c);
   };
   for (const auto& [rows, width] : tiles) {

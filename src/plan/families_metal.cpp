@@ -48,13 +48,14 @@ int64_t metal_groups(const GpuProblem& p, const GpuGemmConfig& c) {
   return groups > 1e18 ? INT64_MAX : static_cast<int64_t>(groups);
 }
 
-// Whether threadgroup memory, threads and grid suffice; pieces of fewer rows need less memory.
+// Whether threadgroup memory, threads and grid suffice; pieces of fewer rows need less memory. An empty product has no
+// grid.
 bool fits_metal(const GpuProblem& p, GpuGemmConfig& c) {
   const auto needed = [&] { return metal_shared_bytes(p.epilogue, c); };
   while (c.piece_rows > 8 && c.piece_rows % 16 == 0 && needed() > metal_threadgroup_bytes) c.piece_rows /= 2;
   c.shared_bytes = static_cast<int32_t>(std::min<int64_t>(needed(), package::max_gpu_shared));
   return needed() <= metal_threadgroup_bytes && c.threads <= metal_threadgroup_threads &&
-         metal_groups(p, c) <= metal_grid_threads / c.threads;
+         (p.empty() || metal_groups(p, c) <= metal_grid_threads / c.threads);
 }
 
 // Slices of K where there are few tiles: each of at least 256 steps.

@@ -79,15 +79,46 @@ struct HipBuilder::Wanted {
   }
 };
 
-// `first`: nobody has asked for it before, and the cache lacks it.
+// With what it takes to remember one that can not be made.
+size_t HipBuilder::bytes_of(const Prelude& prelude) {
+  constexpr size_t of_entry = 256;
+  return prelude.is_made ? of_entry + (prelude.text ? prelude.text->size() : 0) : 0;
+}
+
+size_t HipBuilder::kept_bytes() {
+  const std::lock_guard lock(mutex_);
+  size_t sum = 0;
+  for (const auto& [digest, prelude] : preludes_) sum += bytes_of(prelude);
+  return sum;
+}
+
+void HipBuilder::drop_least_used() {
+  size_t sum = 0;
+  for (const auto& [digest, prelude] : preludes_) sum += bytes_of(prelude);
+  while (sum > most_bytes_) {
+    auto least = preludes_.end();
+    for (auto at = preludes_.begin(); at != preludes_.end(); ++at)
+      if (at->second.is_made && (least == preludes_.end() || at->second.used < least->second.used)) least = at;
+    sum -= bytes_of(least->second);
+    preludes_.erase(least);
+  }
+}
+
+// `first`: the caller has to make it, since it is neither in memory nor in the cache nor being made.
 HipBuilder::Text HipBuilder::find(const Wanted& wanted, bool& first) {
   const std::lock_guard lock(mutex_);
-  const auto [at, added] = made_.try_emplace(wanted.digest);
-  if (added) {
-    if (auto kept = cache_->lookup(wanted.key)) at->second = std::make_shared<std::string>(std::move(kept->payload));
-  }
-  first = added && !at->second;
-  return at->second;
+  const auto [at, added] = preludes_.try_emplace(wanted.digest);
+  Prelude& prelude = at->second;
+  prelude.used = ++uses_;
+  first = false;
+  if (!added) return prelude.text;
+  auto kept = cache_->lookup(wanted.key);
+  first = !kept;
+  if (first) return nullptr;
+  const Text text = std::make_shared<std::string>(std::move(kept->payload));
+  prelude = {text, true, uses_};
+  drop_least_used();
+  return text;
 }
 
 HipBuilder::Text HipBuilder::make(const HostCompiler& clang, const Wanted& wanted, const CompileOptions& options) {
@@ -97,11 +128,27 @@ HipBuilder::Text HipBuilder::make(const HostCompiler& clang, const Wanted& wante
   const Text text = made ? std::make_shared<std::string>(*std::move(made)) : nullptr;
   if (text) cache_->store(wanted.key, {{}, *text});
   const std::lock_guard lock(mutex_);
-  if (text || !has_code(made.error(), diag::Code::compile_cancelled))
-    made_[wanted.digest] = text;
-  else
-    made_.erase(wanted.digest);
+  if (text || !has_code(made.error(), diag::Code::compile_cancelled)) {
+    preludes_[wanted.digest] = {text, true, ++uses_};
+    drop_least_used();
+  } else {
+    preludes_.erase(wanted.digest);
+  }
   return text;
+}
+
+// What Clang does not take costs each kernel a compile that fails.
+void HipBuilder::refuse(const Wanted& wanted, const Text& found) {
+  const std::lock_guard lock(mutex_);
+  const auto at = preludes_.find(wanted.digest);
+  if (at != preludes_.end() && at->second.text == found) at->second.text = nullptr;
+}
+
+void HipBuilder::make_behind(const HostCompiler& clang, const Wanted& wanted, CompileOptions options) {
+  options.cancel = nullptr;  // may be gone when the caller has its kernel
+  const std::lock_guard lock(behind_mutex_);
+  if (behind_.joinable()) behind_.join();
+  behind_ = start_job([this, clang, wanted, options] { (void)make(clang, wanted, options); });
 }
 
 bool HipBuilder::prepare(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
@@ -118,12 +165,11 @@ int HipBuilder::running() {
   return running_;
 }
 
-// Compilers of one kernel: two where that is wanted and a processor is free for the second.
+// Compilers of one kernel.
 class HipBuilder::Running {
  public:
-  Running(HipBuilder& builder, bool wants_two) : builder_(builder) {
+  Running(HipBuilder& builder, size_t count) : builder_(builder), count_(static_cast<int>(count)) {
     const std::lock_guard lock(builder_.mutex_);
-    count_ = wants_two && builder_.running_ + 2 <= builder_.processors_ ? 2 : 1;
     builder_.running_ += count_;
   }
   Running(const Running&) = delete;
@@ -132,18 +178,21 @@ class HipBuilder::Running {
     const std::lock_guard lock(builder_.mutex_);
     builder_.running_ -= count_;
   }
-  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] bool fill_processors() const {
+    const std::lock_guard lock(builder_.mutex_);
+    return builder_.running_ >= builder_.processors_;
+  }
 
  private:
   HipBuilder& builder_;
-  int count_ = 1;
+  int count_;
 };
 
 Result<HipOutput> HipBuilder::compile(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
   const std::vector<std::string> parts = job.divisible ? parts_of(job.source) : std::vector<std::string>();
-  const Running running(*this, !parts.empty());
-  std::vector<HipJob> jobs(static_cast<size_t>(running.count()), job);
-  for (size_t i = 0; i < jobs.size() && jobs.size() > 1; ++i) jobs[i].source = parts[i];
+  std::vector<HipJob> jobs(std::max<size_t>(parts.size(), 1), job);
+  for (size_t i = 0; i < parts.size(); ++i) jobs[i].source = parts[i];
+  const Running running(*this, jobs.size());
 
   const std::string_view prelude = prelude_of(job.source, job.headers);
   bool first = false;
@@ -166,15 +215,22 @@ Result<HipOutput> HipBuilder::compile(const HostCompiler& clang, const HipJob& j
     else
       (void)make(clang, *wanted, options);
   };
-  if (first)
+  // Beside two parts on two processors it would take a third of the processors from what the caller waits for.
+  const bool behind = jobs.size() > 1 && running.fill_processors();
+  if (first && !behind)
     run_jobs(2, 2, compile);
   else
     compile(0);
-  if (*made || whole || has_code(made->error(), diag::Code::compile_cancelled) ||
-      has_code(made->error(), diag::Code::compile_timeout))
-    return *std::move(made);
+  const bool cancelled = !*made && has_code(made->error(), diag::Code::compile_cancelled);
+  if (first && behind && cancelled)
+    compile(1);  // which is cancelled, too
+  else if (first && behind)
+    make_behind(clang, *wanted, options);
+  if (*made || whole || cancelled || has_code(made->error(), diag::Code::compile_timeout)) return *std::move(made);
   // Whatever it is, it is told of the whole source, or does not happen there.
-  return compile_hip(clang, job, options);
+  auto without = compile_hip(clang, job, options);
+  if (without && found) refuse(*wanted, found);
+  return without;
 }
 
 }  // namespace codetta::toolchain

@@ -32,7 +32,6 @@ constexpr const char* install_nvrtc =
     "install the CUDA toolkit 12 or 13, or its NVRTC alone (pip install nvidia-cuda-nvrtc), and name its folder in "
     "cuda_home";
 
-using Program = struct OpaqueProgram*;
 using Clock = std::chrono::steady_clock;
 
 // nvrtcResult, as far as it is told apart here.
@@ -52,6 +51,7 @@ struct Deadline {
 }  // namespace
 
 struct Nvrtc::Functions {
+  using Program = struct OpaqueNvrtcProgram*;
   int (*version)(int*, int*) = nullptr;
   int (*arch_count)(int*) = nullptr;
   int (*archs)(int*) = nullptr;
@@ -150,13 +150,13 @@ Result<CudaOutput> Nvrtc::compile(const CudaJob& job, const CudaCompileOptions& 
   for (const std::string& flag : job.flags) flags.push_back(flag.c_str());
   flags.push_back("--ptxas-options=-v");  // changes the log only
 
-  Program program = nullptr;
+  Functions::Program program = nullptr;
   int status = call.create(&program, job.source.c_str(), std::string(nvrtc_source_name).c_str(), headers.count(),
                            headers.texts(), headers.names());
   if (status != success) return nvrtc_failed(failed, call.error_string(status), "");
   struct Owner {
     const Functions& call;
-    Program program;
+    Functions::Program program;
     ~Owner() { call.destroy(&program); }
   } const owner{call, program};
   Deadline deadline;

@@ -41,7 +41,7 @@ std::string kept_line(std::string_view line) {
   return text;
 }
 
-std::string_view quoted(std::string_view line) {
+std::string_view name_in(std::string_view line) {
   const size_t from = line.find('\'');
   if (from == std::string_view::npos) return {};
   return line.substr(from + 1, line.find('\'', from + 1) - from - 1);
@@ -67,7 +67,7 @@ std::vector<PtxasRemarks> parse_ptxas_remarks(std::string_view log) {
   for (const std::string_view line : base::split(log, '\n')) {
     if (!line.starts_with("ptxas")) continue;
     if (line.find("Compiling entry function") != std::string_view::npos) {
-      all.emplace_back().kernel = kernel_name(quoted(line));
+      all.emplace_back().kernel = kernel_name(name_in(line));
       continue;
     }
     const auto number = remark_number(line);
@@ -102,7 +102,7 @@ std::vector<PtxasRemarks> parse_ptxas_remarks(std::string_view log) {
   }
   // These are printed before the kernel they belong to, or name none: they count for each.
   for (const std::string& line : early) {
-    const std::string_view named = quoted(line);
+    const std::string_view named = name_in(line);
     const bool is_of_one = !named.empty() && std::any_of(all.begin(), all.end(), [&](const PtxasRemarks& kernel) {
       return kernel.kernel == named;
     });

@@ -67,4 +67,11 @@ void run_jobs(size_t count, int parallel, const std::function<void(size_t)>& job
   if (tick) tick();
 }
 
+std::jthread start_job(const std::function<void()>& job) {
+  std::vector<std::jthread> threads = start_threads(1, job);
+  if (!threads.empty()) return std::move(threads.front());
+  job();
+  return {};
+}
+
 }  // namespace codetta::toolchain

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <thread>
 
 namespace codetta::toolchain {
 
@@ -13,5 +14,9 @@ namespace codetta::toolchain {
 // threads. Where none can be started the caller does the work.
 void run_jobs(size_t count, int parallel, const std::function<void(size_t)>& job,
               const std::function<void()>& tick = {});
+
+// A thread that calls `job` and ends; the application's signals are not delivered to it. Where none can be started the
+// caller does the work, and the result is no thread.
+std::jthread start_job(const std::function<void()>& job);
 
 }  // namespace codetta::toolchain

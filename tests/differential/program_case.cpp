@@ -244,6 +244,7 @@ std::optional<ProgramRunData> ProgramCase::draw(bool other_sizes) {
 std::string ProgramCase::run(Context& context, ProgramCounts& counts) {
   for (const bool other_sizes : {false, true}) {
     auto data = draw(other_sizes);
+    if (!data && !other_sizes) return "its own sizes do not fit it";
     if (!data) continue;
     const std::string sizes = data->describe();
     if (std::string failure = run_with(*std::move(data), context, counts); !failure.empty())

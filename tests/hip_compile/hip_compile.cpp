@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate of HIP kernels, without a GPU or ROCm: Clang and lld make a code object of every kernel, and its metadata
 // tells of no spills and no scratch, and of as much LDS as was planned. Usage:
-//   hip_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--list] [--registers] [--times]
+//   hip_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--list] [--registers]
+//               [--times] [--first] [--rounds N]
 // Without --slice all are compiled; with it half of the golden cases and N others, which the text picks. --only: those
 // whose label contains TEXT. --part: one of N parts, from 1 on. --times: one after the other, behind their precompiled
 // headers, each with the seconds of processor time that it took, which other work on the machine changes less than
-// those of a clock, and with these. Exit 77: there is no Clang 19 with lld.
+// those of a clock, and with these. --first: each as the first of its family in an empty cache, which makes that
+// header, too. --rounds: all of it N times in turn, and the least of each. Exit 77: there is no Clang 19 with lld.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -15,6 +17,7 @@
 #include <optional>
 #include <string>
 
+#include "base/files.hpp"
 #include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/hip_builder.hpp"
@@ -27,15 +30,20 @@ namespace {
 struct Options {
   std::string slice, only;
   size_t count = SIZE_MAX, part = 1, parts = 1;
-  int jobs = 2;
-  bool list = false, registers = false, times = false;
+  int jobs = 2, rounds = 1;
+  bool list = false, registers = false, times = false, first = false;
 };
 
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
-    if (name == "--list" || name == "--registers" || name == "--times") {
-      (name == "--list" ? options.list : name == "--times" ? options.times : options.registers) = true;
+    const std::pair<std::string_view, bool*> flags[] = {{"--list", &options.list},
+                                                        {"--registers", &options.registers},
+                                                        {"--times", &options.times},
+                                                        {"--first", &options.first}};
+    const auto* const flag = std::find_if(std::begin(flags), std::end(flags), [&](auto f) { return f.first == name; });
+    if (flag != std::end(flags)) {
+      *flag->second = true;
       continue;
     }
     if (i + 1 == argc) return false;
@@ -53,6 +61,8 @@ bool parse(int argc, char** argv, Options& options) {
       if (options.part < 1 || options.part > options.parts) return false;
     } else if (name == "--jobs")
       options.jobs = std::max(1, std::atoi(value));
+    else if (name == "--rounds")
+      options.rounds = std::max(1, std::atoi(value));
     else
       return false;
   }
@@ -110,6 +120,9 @@ std::string fault_of(const Unit& unit, const toolchain::HipOutput& made) {
   if (unit.entries != 0 && made.remarks.size() != unit.entries)
     return fmt::format("{} entries were emitted, and the object has {}\n", unit.entries, made.remarks.size());
   if (made.remarks.empty()) return "the object has no kernels\n";
+  if (!unit.calls && made.object.find("_ZN7codetta") != std::string::npos)
+    return "the object has symbols of the headers\n";
+  if (!made.log.empty()) return "the compiler said: " + made.log;
   for (const toolchain::PtxasRemarks& kernel : made.remarks) {
     if (unit.registers != 0 && (kernel.registers <= 0 || kernel.registers > unit.registers))
       return fmt::format("{} has {} registers, of {} at most\n", kernel.kernel, kernel.registers, unit.registers);
@@ -117,6 +130,65 @@ std::string fault_of(const Unit& unit, const toolchain::HipOutput& made) {
       return fmt::format("{} bytes of LDS, and {} were planned\n", kernel.shared_bytes, unit.lds_bytes);
   }
   return {};
+}
+
+std::vector<toolchain::CudaHeader> device_headers() {
+  static const std::vector<std::string> paths = [] {
+    std::vector<std::string> all;
+    for (const device::EmbeddedFile& file : device::files()) all.push_back("device/" + std::string(file.path));
+    return all;
+  }();
+  std::vector<toolchain::CudaHeader> headers;
+  for (const device::EmbeddedFile& file : device::files())
+    headers.push_back({paths[headers.size()], file.text, file.digest_hex});
+  return headers;
+}
+
+struct Made {
+  std::optional<Result<toolchain::HipOutput>> output;  // of the last round
+  double used = 1e9, clock = 1e9;                      // seconds, the least of all rounds
+};
+
+std::vector<Made> make_all(const std::vector<Unit>& units, const toolchain::HostCompiler& clang,
+                           const Options& options) {
+  const std::vector<toolchain::CudaHeader> headers = device_headers();
+  std::vector<Made> all(units.size());
+  // Each that can be is compiled in parts, however many are at once.
+  const int jobs = options.times ? 1 : options.jobs, processors = 2 * jobs;
+  toolchain::HipBuilder together(toolchain::Cache::disabled("kernels are compiled anew"), processors);
+  const auto job_of = [&](size_t i) {
+    return toolchain::HipJob{units[i].source, units[i].label, units[i].flags, headers, {}, !units[i].calls};
+  };
+  const auto make = [&](size_t i, toolchain::HipBuilder& builder) {
+    const double before = processor_seconds();
+    const auto begun = std::chrono::steady_clock::now();
+    all[i].output = builder.compile(clang, job_of(i), {});
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    all[i].clock = std::min(all[i].clock, took.count());
+    all[i].used = std::min(all[i].used, processor_seconds() - before);
+  };
+  for (size_t i = 0; i < units.size() && options.times && !options.first; ++i)
+    (void)together.prepare(clang, job_of(i), {});
+  for (int round = 0; round < options.rounds; ++round) {
+    toolchain::run_jobs(units.size(), jobs, [&](size_t i) {
+      if (!options.first) return make(i, together);
+      const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-hip-first-");
+      const std::string path = folder ? folder->path() + "/cache" : "";
+      toolchain::HipBuilder alone(toolchain::Cache::open({.directory = path, .on_warning = {}}), processors);
+      make(i, alone);
+    });
+  }
+  return all;
+}
+
+// "0.20 s (median), ..."
+std::string spread_of(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  const auto at = [&](double share) {
+    return times.empty() ? 0 : times[static_cast<size_t>(share * static_cast<double>(times.size() - 1))];
+  };
+  return fmt::format("{:.3f} s (median), {:.3f} s (nine of ten), {:.3f} s (all), {} above 0.3 s", at(0.5), at(0.9),
+                     at(1), std::count_if(times.begin(), times.end(), [](double t) { return t > 0.3; }));
 }
 
 int run(const Options& options) {
@@ -141,37 +213,17 @@ int run(const Options& options) {
   fmt::print("{} of {} kernels{}, {} jobs, {}\n", units.size(), total,
              options.slice.empty() ? "" : ", slice of " + options.slice, options.jobs, clang->version);
   std::fflush(stdout);
-  std::vector<std::string> paths;
-  std::vector<toolchain::CudaHeader> headers;
-  const auto files = device::files();
-  paths.reserve(files.size());
-  for (const device::EmbeddedFile& file : files) {
-    paths.push_back("device/" + std::string(file.path));
-    headers.push_back({paths.back(), file.text, file.digest_hex});
-  }
   const auto start = std::chrono::steady_clock::now();
-  std::vector<std::optional<Result<toolchain::HipOutput>>> results(units.size());
-  std::vector<double> used(units.size()), clock(units.size());
-  // Each that can be is compiled in parts, however many are at once.
-  toolchain::HipBuilder builder(toolchain::Cache::disabled("kernels are compiled anew"), 2 * options.jobs);
-  const auto job_of = [&](size_t i) {
-    return toolchain::HipJob{units[i].source, units[i].label, units[i].flags, headers, {}, !units[i].calls};
-  };
-  for (size_t i = 0; i < units.size() && options.times; ++i) (void)builder.prepare(*clang, job_of(i), {});
-  toolchain::run_jobs(units.size(), options.times ? 1 : options.jobs, [&](size_t i) {
-    const double before = processor_seconds();
-    const auto begun = std::chrono::steady_clock::now();
-    results[i] = builder.compile(*clang, job_of(i), {});
-    clock[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    used[i] = processor_seconds() - before;
-  });
+  const std::vector<Made> results = make_all(units, *clang, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   size_t failed = 0, ruled_out = 0;
-  std::vector<double> times;
+  std::vector<double> used, clock;
   for (size_t i = 0; i < units.size(); ++i) {
-    const auto& made = *results[i];
-    if (made) times.push_back(options.times ? used[i] : made->seconds);
-    if (options.times) fmt::print("{:.3f} s, {:.3f} by the clock: {}\n", used[i], clock[i], units[i].label);
+    const auto& made = *results[i].output;
+    if (made) used.push_back(options.times ? results[i].used : made->seconds);
+    if (made) clock.push_back(results[i].clock);
+    if (options.times)
+      fmt::print("{:.3f} s, {:.3f} by the clock: {}\n", results[i].used, results[i].clock, units[i].label);
     if (made && options.registers) {
       for (const toolchain::PtxasRemarks& kernel : made->remarks) {
         fmt::print("{} {}: {} registers (estimate {}), {} of {} bytes spilled, stack {}\n", units[i].label,
@@ -189,12 +241,8 @@ int run(const Options& options) {
     ++failed;
     fmt::print("FAILED {}\n{}  again: hip_compile --only \"{}\"\n", units[i].label, why, units[i].label);
   }
-  std::sort(times.begin(), times.end());
-  const auto at = [&](double share) {
-    return times.empty() ? 0 : times[static_cast<size_t>(share * static_cast<double>(times.size() - 1))];
-  };
-  fmt::print("{} compiled, {} failed, {:.1f} s; a kernel {:.2f} s (median), {:.2f} s (nine of ten), {:.2f} s (all)\n",
-             units.size(), failed, seconds, at(0.5), at(0.9), at(1));
+  fmt::print("{} compiled, {} failed, {:.1f} s; a kernel {}\n", units.size(), failed, seconds, spread_of(used));
+  if (options.times) fmt::print("by the clock {}\n", spread_of(clock));
   // An eighth at most; small slices scatter around their share.
   const size_t most = units.size() / 8 + 8;
   fmt::print("{} ruled out by the compiler, {} at most may be\n", ruled_out, most);
@@ -209,7 +257,7 @@ int main(int argc, char** argv) {
   if (!codetta::hip_compile::parse(argc, argv, options)) {
     std::fputs(
         "usage: hip_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--list] [--registers] "
-        "[--times]\n",
+        "[--times] [--first] [--rounds N]\n",
         stderr);
     return 2;
   }

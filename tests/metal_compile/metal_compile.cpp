@@ -2,9 +2,10 @@
 // The gate of Metal kernels, without a Mac: Clang takes every kernel as C++ against our stub of Metal's headers, with
 // device, constant and threadgroup memory as address spaces of their own and without them, and the text has nothing
 // that Metal's language lacks. Usage:
-//   metal_compile [--slice COMMIT] [--count N] [--only TEXT] [--list] [--write FOLDER]
+//   metal_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--list] [--write FOLDER]
 // Without --slice all are compiled; with it half of the golden cases and N others, which the text picks. --only: those
-// whose label contains TEXT. --write: their texts, as unit<N>.metal. Exit 77: there is no clang++.
+// whose label contains TEXT. --part: one of N parts, from 1 on. --write: their texts, as unit<N>.metal. Exit 77: there
+// is no clang++.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,7 +24,7 @@ namespace {
 
 struct Options {
   std::string slice, only, write;
-  size_t count = SIZE_MAX;
+  size_t count = SIZE_MAX, part = 1, parts = 1;
   bool list = false;
 };
 
@@ -44,6 +45,11 @@ bool parse(int argc, char** argv, Options& options) {
       options.write = value;
     } else if (name == "--count") {
       options.count = std::strtoull(value, nullptr, 10);
+    } else if (name == "--part") {
+      char* slash = nullptr;
+      options.part = std::strtoull(value, &slash, 10);
+      options.parts = *slash == '/' ? std::strtoull(slash + 1, nullptr, 10) : 0;
+      if (options.part < 1 || options.part > options.parts) return false;
     } else {
       return false;
     }
@@ -58,7 +64,9 @@ uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
 }
 
 std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
-  std::erase_if(all, [&](const Unit& u) { return u.label.find(options.only) == std::string::npos; });
+  std::erase_if(all, [&](const Unit& u) {
+    return u.label.find(options.only) == std::string::npos || hash_of(u.label) % options.parts != options.part - 1;
+  });
   if (options.slice.empty()) return all;
   const uint64_t seed = hash_of(options.slice);
   std::erase_if(all, [&](const Unit& u) { return u.golden && hash_of(u.label, seed) % 2 != 0; });
@@ -212,7 +220,9 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   codetta::metal_compile::Options options;
   if (!codetta::metal_compile::parse(argc, argv, options)) {
-    std::fputs("usage: metal_compile [--slice COMMIT] [--count N] [--only TEXT] [--list] [--write FOLDER]\n", stderr);
+    std::fputs(
+        "usage: metal_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--list] [--write FOLDER]\n",
+        stderr);
     return 2;
   }
   return codetta::metal_compile::run(options);

@@ -349,35 +349,23 @@ __device__ __forceinline__ void ask_first(const P& params, const Unit& u, u32 ba
   }
 }
 
-// Strip `which` of those from first to last of a consumer's accumulators, `across` of them in a band: registers have no
-// run-time index, so that it is looked for by halves.
-template <int width, int across, int first, int last, class T, int bands, int count, int parts, int size>
-__device__ __forceinline__ void take_strip(const T (&acc)[bands][count], int which, T (&raw)[parts][size]) {
-  if constexpr (last - first == 1) {
-#pragma unroll
-    for (int part = 0; part < parts; ++part) {
-#pragma unroll
-      for (int j = 0; j < size; ++j) raw[part][j] = acc[first / across][part * width / 2 + first % across * size + j];
-    }
-  } else {
-    constexpr int middle = (first + last) / 2;
-    if (which < middle) {
-      take_strip<width, across, first, middle>(acc, which, raw);
-    } else {
-      take_strip<width, across, middle, last>(acc, which, raw);
-    }
+template <int done = 0, class T, int parts, int size>
+__device__ __forceinline__ void read_strip(T (&raw)[parts][size]) {
+  if constexpr (done < parts * size) {
+    ptx::read_eight<done>(raw[done / size] + done % size);
+    read_strip<done + 8>(raw);
   }
 }
 
-template <class Config, class Epilogue, class S, class T, class P, class C>
-__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
-                                              u32 band0, u32 thread, C& copier) {
+template <class Config, class Epilogue, class S, class P, class C>
+__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u32 band0, u32 thread, C& copier) {
   using Place = PiecePlace<Config, S>;
   constexpr int steps = Epilogue::strip_steps, cols = 16 * steps, strips = Config::piece_cols / cols;
+  using Strips = ptx::Strips<S::width, Config::ways, steps>;
   static_assert(S::width % cols == 0 && Config::piece_cols % cols == 0, "pieces are of whole strips");
   static_assert(S::width % Config::piece_cols == 0 || C::Copies::loads == 0, "what is stored twice is not read");
   const Problem& p = params.problem;
-  CopiedStrip<Epilogue, Config::piece_cols, Config::ways, T> strip;
+  CopiedStrip<Epilogue, Config::piece_cols, Config::ways, typename Config::Accumulator> strip;
   Tile tile;
   tile.batch = u.batch;
   tile.thread = (i32)thread;
@@ -407,8 +395,8 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T 
 #pragma unroll 1
       for (int s = 0; s < strips; ++s) {
         strip.first = s * cols;
-        take_strip<S::width, S::width / cols, 0, S::bands*(S::width / cols)>(
-            acc, n / Place::across * (S::width / cols) + at.column / cols + s, strip.raw);
+        Strips::template hold<0, S::bands * Strips::across>(n / Place::across * Strips::across + at.column / cols + s);
+        read_strip(strip.raw);
         Epilogue::template phase_0<P>(params, tile, strip, sums);
       }
     }

@@ -162,20 +162,15 @@ struct RowsOfA {
 };
 
 // As multiply().
-template <class Config, class Epilogue, class S, class T, class P, class Release, class Issued>
-__device__ __forceinline__ void multiply_made(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
-                                              u32 band0, u32 base, u32 full, Release release,
-                                              Ring<Config::stages>& ring, Issued issued) {
+template <class Config, class Epilogue, class S, class P, class Release, class Issued>
+__device__ __forceinline__ void multiply_made(const P& params, const Unit& u, u32 band0, u32 base, u32 full,
+                                              Release release, Ring<Config::stages>& ring, Issued issued) {
   using Maker = typename Epilogue::MakerA;
   constexpr u32 b_step = Config::b_k_major ? 2 : 2048 >> 4;
   const u64 b0 = ptx::descriptor_128b(0, Config::tile_k * 128, 1024);
   const RowsOfA<Config, Epilogue, P, S::bands> rows(params, u, band0);
   const MakersOfRows<Maker, P, 2 * S::bands> makers(params, [&](int i) { return rows.making.tile(rows.row(i), 0, 2); });
-#pragma unroll
-  for (int m = 0; m < S::bands; ++m) {
-#pragma unroll
-    for (int i = 0; i < Config::tile_n / 2; ++i) acc[m][i] = 0;
-  }
+  each<0, S::bands>([](auto m) { ptx::clear<decltype(m)::value>(); });
   const auto multiply = [&](u32 at, u32 k, auto whole) {
     const u64 b = b0 | ((at & 0x3ffff) + S::a_bytes) >> 4;
 #pragma unroll
@@ -187,8 +182,10 @@ __device__ __forceinline__ void multiply_made(const P& params, const Unit& u, T 
         rows.template make<decltype(whole)::value>(makers, from, m, k + step * 16, word[m]);
       }
       ptx::wgmma_fence();
-#pragma unroll
-      for (int m = 0; m < S::bands; ++m) ptx::wgmma_made(acc[m], word[m], b + (u64)(step * b_step));
+      each<0, S::bands>([&](auto band) {
+        constexpr int m = decltype(band)::value;
+        ptx::wgmma_made<m>(word[m], b + (u64)(step * b_step));
+      });
       ptx::wgmma_commit();
     }
   };
@@ -206,11 +203,6 @@ __device__ __forceinline__ void multiply_made(const P& params, const Unit& u, T 
     ring.advance();
   }
   issued();
-#pragma unroll
-  for (int m = 0; m < S::bands; ++m) {
-#pragma unroll
-    for (int i = 0; i < Config::tile_n / 2; ++i) ptx::pin(acc[m][i]);
-  }
 }
 
 }  // namespace codetta::gpu::sm90

@@ -38,13 +38,26 @@ template <class Config, class Epilogue>
 struct Copier;
 template <class Config, class S, class P, class C>
 __device__ __forceinline__ void ask_first(const P& params, const Unit& u, u32 band0, C& copier);
-template <class Config, class Epilogue, class S, class T, class P, class Release, class Issued>
-__device__ __forceinline__ void multiply_made(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
-                                              u32 band0, u32 base, u32 full, Release release,
-                                              Ring<Config::stages>& ring, Issued issued);
-template <class Config, class Epilogue, class S, class T, class P, class C>
-__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
-                                              u32 band0, u32 thread, C& copier);
+template <class Config, class Epilogue, class S, class P, class Release, class Issued>
+__device__ __forceinline__ void multiply_made(const P& params, const Unit& u, u32 band0, u32 base, u32 full,
+                                              Release release, Ring<Config::stages>& ring, Issued issued);
+template <class Config, class Epilogue, class S, class P, class C>
+__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u32 band0, u32 thread, C& copier);
+
+template <int n>
+struct Number {
+  static constexpr int value = n;
+};
+// f(Number<first>{}), ..., f(Number<last - 1>{}): what names accumulators knows their numbers.
+template <int first, int last, class F>
+__device__ __forceinline__ void each(const F& f) {
+  if constexpr (last - first == 1) {
+    f(Number<first>{});
+  } else {
+    each<first, (first + last) / 2>(f);
+    each<(first + last) / 2, last>(f);
+  }
+}
 
 // What follows from a configuration; src/plan computes the same numbers.
 template <class Config, class Epilogue>
@@ -246,21 +259,16 @@ __device__ __forceinline__ void clear_front(u32 rows_at, u32 bytes, u32 consumer
   ptx::named_sync(1 + consumer, 128);
 }
 
-// Multiplies one unit into acc; calls issued() once the tensor cores have all of its work, release() for each stage
+// Multiplies one unit; calls issued() once the tensor cores have all of its work, release() for each stage
 // that has been read, and, where rows are spread, arrived() with the place of the consumer's rows in the first stage.
-template <class Config, class S, class T, class Arrived, class Release, class Issued>
-__device__ __forceinline__ void multiply(T (&acc)[S::bands][Config::tile_n / 2], u32 blocks, u32 band0, u32 base,
-                                         u32 full, Arrived arrived, Release release, Ring<Config::stages>& ring,
-                                         Issued issued) {
+template <class Config, class S, class Arrived, class Release, class Issued>
+__device__ __forceinline__ void multiply(u32 blocks, u32 band0, u32 base, u32 full, Arrived arrived, Release release,
+                                         Ring<Config::stages>& ring, Issued issued) {
   constexpr u32 a_band = Config::a_k_major ? 64 * 128 : Config::tile_k * 128;
   // 32 bytes of K: two 16-byte units along a K-major row, sixteen (64) rows of an MN-major block.
   constexpr u32 a_step = Config::a_k_major ? 2 : 2048 >> 4, b_step = Config::b_k_major ? 2 : 2048 >> 4;
   const u64 a0 = ptx::descriptor_128b(0, Config::tile_k * 128, 1024);
-#pragma unroll
-  for (int m = 0; m < S::bands; ++m) {
-#pragma unroll
-    for (int i = 0; i < Config::tile_n / 2; ++i) acc[m][i] = 0;
-  }
+  each<0, S::bands>([](auto m) { ptx::clear<decltype(m)::value>(); });
   u32 previous = 0;
 #pragma unroll 1
   for (u32 block = 0; block < blocks; ++block) {
@@ -271,15 +279,12 @@ __device__ __forceinline__ void multiply(T (&acc)[S::bands][Config::tile_n / 2],
       if (block == 0) arrived(base + ring.stage * S::stage_bytes + band0 * a_band);
     }
     ptx::wgmma_fence();
-    if constexpr (S::bands == 1) {
-      ptx::wgmma_of_four(acc[0], a, b, a_step, b_step);
-    } else {
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-#pragma unroll
-        for (int m = 0; m < S::bands; ++m)
-          ptx::wgmma(acc[m], a + (u64)(m * (a_band >> 4) + k * a_step), b + (u64)(k * b_step), 1);
-      }
+    for (int k = 0; k < 4; ++k) {
+      each<0, S::bands>([&](auto band) {
+        constexpr int m = decltype(band)::value;
+        ptx::wgmma<m>(a + (u64)(m * (a_band >> 4) + k * a_step), b + (u64)(k * b_step));
+      });
     }
     ptx::wgmma_commit();
     if constexpr (Config::wait_depth == 0) {
@@ -297,21 +302,13 @@ __device__ __forceinline__ void multiply(T (&acc)[S::bands][Config::tile_n / 2],
     ptx::wgmma_wait<0>();
     if (blocks > 0) release(previous);
   }
-#pragma unroll
-  for (int m = 0; m < S::bands; ++m) {
-#pragma unroll
-    for (int i = 0; i < Config::tile_n / 2; ++i) ptx::pin(acc[m][i]);
-  }
 }
 
 // Adds the slices of a split K: every block leaves its part in the workspace; the one that comes last adds all parts in
 // slice order, so that the result does not depend on who that is. Returns whether this block is that one.
-template <class Config, class S, class T>
-__device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
-                                              u32 consumer, u32 thread, u32* flag) {
-  struct alignas(16) Four {
-    T v[4];
-  };
+template <class Config, class S>
+__device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, u32 consumer, u32 thread, u32* flag) {
+  using T = typename Config::Accumulator;
   constexpr u32 threads = 128 * S::sharing, id = Config::pingpong ? 0 : 6;
   const u32 barrier = id ? id : 1 + consumer;
   const bool inside = u.tile_m < (u32)p.tiles_m && u.tile_n < (u32)p.tiles_n;  // else a filler of the cluster
@@ -319,15 +316,12 @@ __device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, T
   const u64 tile = u.shared;
   constexpr u64 size = (u64)Config::tile_m * Config::tile_n;
   const u32 lane = Config::pingpong ? thread : consumer * 128 + thread;
-  T* const mine = (T*)p.slices + (tile * p.k_split + u.slice) * size;
-#pragma unroll
-  for (int m = 0; m < S::bands; ++m) {
-#pragma unroll
-    for (int i = 0; i < Config::tile_n / 2; i += 4) {
-      Four x = {{acc[m][i], acc[m][i + 1], acc[m][i + 2], acc[m][i + 3]}};
-      ((Four*)mine)[(u64)(m * (Config::tile_n / 8) + i / 4) * threads + lane] = x;
-    }
-  }
+  constexpr int fours = Config::tile_n / 8;  // of accumulators, in a band
+  T* const mine = (T*)p.slices + (tile * p.k_split + u.slice) * size + lane * 4;
+  each<0, S::bands * fours>([mine](auto four) {
+    constexpr int i = decltype(four)::value;
+    ptx::store_four<i / fours, i % fours * 4>(mine + i * threads * 4);
+  });
   __threadfence();
   ptx::named_sync(barrier, threads);
   if (lane == 0) {
@@ -341,33 +335,22 @@ __device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, T
   ptx::named_sync(barrier, threads);  // the flag may be written again
   if (!last) return false;
   __threadfence();
-#pragma unroll
-  for (int m = 0; m < S::bands; ++m) {
-#pragma unroll
-    for (int i = 0; i < Config::tile_n / 2; ++i) acc[m][i] = (T)0;
-  }
+  each<0, S::bands>([](auto m) { ptx::clear<decltype(m)::value>(); });
 #pragma unroll 1
   for (u32 s = 0; s < u.slices; ++s) {
-    const Four* const part = (const Four*)((T*)p.slices + (tile * p.k_split + s) * size);
-#pragma unroll
-    for (int m = 0; m < S::bands; ++m) {
-#pragma unroll
-      for (int i = 0; i < Config::tile_n / 2; i += 4) {
-        const Four x = part[(u64)(m * (Config::tile_n / 8) + i / 4) * threads + lane];
-#pragma unroll
-        for (int e = 0; e < 4; ++e) acc[m][i + e] += x.v[e];
-        // All loads at once would need as many registers as there are accumulators.
-        if (S::bands * Config::tile_n / 2 > 96 && i % 8 == 4) asm volatile("" ::: "memory");
-      }
-    }
+    const T* const part = (const T*)p.slices + (tile * p.k_split + s) * size + lane * 4;
+    each<0, S::bands * fours>([part](auto four) {
+      constexpr int i = decltype(four)::value;
+      ptx::add_four<i / fours, i % fours * 4>(part + i * threads * 4);
+    });
   }
   return true;
 }
 
 // Hands the accumulators of one consumer to the epilogue, 64 rows and piece_cols root columns at a time.
-template <class Config, class Epilogue, class S, class T, class P>
-__device__ __forceinline__ void finish(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
-                                       u32 band0, u32 consumer, u32 thread, unsigned char* piece) {
+template <class Config, class Epilogue, class S, class P>
+__device__ __forceinline__ void finish(const P& params, const Unit& u, u32 band0, u32 consumer, u32 thread,
+                                       unsigned char* piece) {
   const Problem& p = params.problem;
   constexpr int pieces = (S::width + Config::piece_cols - 1) / Config::piece_cols;
   constexpr int part_stride = 64 * S::piece_ld;
@@ -407,37 +390,30 @@ __device__ __forceinline__ void finish(const P& params, const Unit& u, T (&acc)[
       }
     };
     meet();
-#pragma unroll
-    for (int m = 0; m < S::bands; ++m) {
-#pragma unroll
-      for (int c = 0; c < pieces; ++c) {
-        if (step != m * pieces + c) continue;  // registers have no run-time index
-#pragma unroll
-        for (int part = 0; part < Config::ways; ++part) {
-#pragma unroll
-          for (int j = 0; j < Config::piece_cols / 8; ++j) {
-            if (c * Config::piece_cols + j * 8 >= S::width) continue;
-            const int r = 4 * ((part * S::width + c * Config::piece_cols) / 8 + j);
-            const u32 at = to + 4 * (part * part_stride + j * 8);
-            ptx::store_pair(at, acc[m][r], acc[m][r + 1]);
-            ptx::store_pair(at + 32 * S::piece_ld, acc[m][r + 2], acc[m][r + 3]);
-          }
-        }
-      }
-    }
+    each<0, S::bands * pieces>([&](auto n) {
+      constexpr int which = decltype(n)::value, first = which % pieces * Config::piece_cols;
+      constexpr int eights = (S::width - first < Config::piece_cols ? S::width - first : Config::piece_cols) / 8;
+      if (step != which) return;  // registers have no run-time index
+      each<0, Config::ways * eights>([&](auto i) {
+        constexpr int part = decltype(i)::value / eights, j = decltype(i)::value % eights;
+        const u32 at = to + 4 * (part * part_stride + j * 8);
+        ptx::store_pairs<which / pieces, 4 * ((part * S::width + first) / 8 + j)>(at, at + 32 * S::piece_ld);
+      });
+    });
     meet();
     Epilogue::template phase_0<P>(params, tile, ahead);
   }
 }
 
 // The same straight from registers, 64 rows and 16 * Epilogue::strip_steps root columns at a time: no barrier, no copy.
-template <class Config, class Epilogue, class S, class T, class P>
-__device__ __forceinline__ void finish_strips(const P& params, const Unit& u, T (&acc)[S::bands][Config::tile_n / 2],
-                                              u32 band0, u32 thread) {
+template <class Config, class Epilogue, class S, class P>
+__device__ __forceinline__ void finish_strips(const P& params, const Unit& u, u32 band0, u32 thread) {
+  using T = typename Config::Accumulator;
   const Problem& p = params.problem;
   using Columns =
       Strip<Config::ways, (Epilogue::strip_steps < S::width / 16 ? Epilogue::strip_steps : S::width / 16), T>;
-  constexpr int strips = (S::width + Columns::cols - 1) / Columns::cols;
+  using Strips = ptx::Strips<S::width, Config::ways, Columns::steps>;
+  constexpr int strips = Strips::across;
   static_assert(S::width % 16 == 0, "neighbouring lanes share 16 columns");
   Columns columns;
   columns.thread = (i32)thread;
@@ -455,27 +431,12 @@ __device__ __forceinline__ void finish_strips(const P& params, const Unit& u, T 
     const int widest = S::width - column < Columns::cols ? S::width - column : Columns::cols;
     tile.rows = rows < 64 ? (i32)rows : 64;
     tile.cols = cols < widest ? (i32)cols : widest;
-    T raw[Config::ways][Columns::steps][8];
-#pragma unroll
-    for (int m = 0; m < S::bands; ++m) {
-#pragma unroll
-      for (int c = 0; c < strips; ++c) {
-        if (step != m * strips + c) continue;  // registers have no run-time index
-#pragma unroll
-        for (int part = 0; part < Config::ways; ++part) {
-#pragma unroll
-          for (int j = 0; j < Columns::steps * 8; ++j) {
-            const int r = (part * S::width + c * Columns::cols) / 2 + j;
-            raw[part][j / 8][j % 8] = c * Columns::cols + j / 8 * 16 < S::width ? acc[m][r] : (T)0;
-          }
-        }
-      }
-    }
-#pragma unroll
-    for (int part = 0; part < Config::ways; ++part) {
-#pragma unroll
-      for (int s = 0; s < Columns::steps; ++s) columns.take(part, s, raw[part][s]);
-    }
+    Strips::template hold<0, S::bands * strips>(step);
+    each<0, Config::ways * Columns::steps>([&](auto i) {
+      T raw[8];
+      ptx::read_eight<decltype(i)::value * 8>(raw);
+      columns.take(decltype(i)::value / Columns::steps, decltype(i)::value % Columns::steps, raw);
+    });
     Epilogue::template phase_0<P>(params, tile, columns);
   }
 }
@@ -531,33 +492,32 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
       tile.threads = 128;
       Epilogue::template prefetch<P>(params, tile);
     }
-    typename Config::Accumulator acc[S::bands][Config::tile_n / 2];
     const auto issued = [&] {
       if constexpr (Config::pingpong) {
         if (schedule.has(index + 1)) ptx::named_arrive(4 + (consumer ^ 1), 256);
       }
     };
     if constexpr (Config::makes_a) {
-      multiply_made<Config, Epilogue, S>(params, u, acc, band0, base, full, release, ring, issued);
+      multiply_made<Config, Epilogue, S>(params, u, band0, base, full, release, ring, issued);
     } else {
       const auto arrived = [&](u32 rows_at) {
         const u32 front = in_front<Config>(p, u.batch) * (u32)sizeof(typename Config::A);
         if (front != 0) clear_front<S>(rows_at, front, consumer, thread);
       };
-      multiply<Config, S>(acc, u.blocks, band0, base, full, arrived, release, ring, issued);
+      multiply<Config, S>(u.blocks, band0, base, full, arrived, release, ring, issued);
     }
     if constexpr (Config::k_split > 1 || Config::stream_k) {
       if (u.slices > 1) {
-        if (!finish_slices<Config, S>(p, u, acc, consumer, thread, flag)) continue;
+        if (!finish_slices<Config, S>(p, u, consumer, thread, flag)) continue;
         if constexpr (Config::copied) ask_first<Config, S>(params, u, band0, copier);
       }
     }
     if constexpr (Config::copied) {
-      finish_copied<Config, Epilogue, S>(params, u, acc, band0, thread, copier);
+      finish_copied<Config, Epilogue, S>(params, u, band0, thread, copier);
     } else if constexpr (Config::from_registers) {
-      finish_strips<Config, Epilogue, S>(params, u, acc, band0, thread);
+      finish_strips<Config, Epilogue, S>(params, u, band0, thread);
     } else {
-      finish<Config, Epilogue, S>(params, u, acc, band0, consumer, thread, piece);
+      finish<Config, Epilogue, S>(params, u, band0, consumer, thread, piece);
     }
   }
 }
@@ -571,6 +531,10 @@ namespace codetta::gpu {
 template <class Config, class Epilogue, class P>
 __device__ __forceinline__ void gemm_sm90(const P& params) {
   using S = sm90::Shape<Config, Epilogue>;
+  sm90::each<0, S::bands>(
+      [](auto m) { ptx::declare_accumulators<typename Config::Accumulator, decltype(m)::value>(); });
+  if constexpr (Config::copied || Config::from_registers)
+    ptx::declare_held<typename Config::Accumulator, Config::ways * 8 * Epilogue::strip_steps>();
   extern __shared__ __align__(1024) unsigned char shared[];
   const u32 base = ptx::shared_address(shared), full = base + S::barriers_at, empty = full + 8 * Config::stages;
   const u32 group = ptx::uniform(threadIdx.x / 128), rank = S::cluster > 1 ? ptx::cluster_rank() : 0;

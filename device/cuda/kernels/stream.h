@@ -379,6 +379,7 @@ CODETTA_FN void gemm_stream(const P& params) {
       }
     }
   }
+  ptx::copy_wait<0>();  // without any K the first rows, of zeros, may still be on their way
   // The warps along K: each leaves 8 rows, all threads add.
   T* const scratch = (T*)shared;
   T total[S::tokens * S::share];

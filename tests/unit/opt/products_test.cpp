@@ -23,6 +23,7 @@ constexpr Case cases[] = {
     {"rows_of_items", "def f(x: f32[\"b\", 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
     {"rows_of_items", "def f(x: f32[3, 1, 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
     {"rows_of_items", "def f(x: f32[1, 1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
+    {"rows_of_items", "def f(x: f32[\"b\", \"c\", 1, 5], w: f32[5, 4]):\n    y = x @ w\n    return y\n", 1},
     {nullptr, "def f(x: f32[3, 2, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
     {nullptr, "def f(x: f32[1, 5], w: f32[5, 4]):\n    y = relu(x) @ w\n    return y\n", 1},
     {"product_of_vectors",
@@ -43,7 +44,10 @@ constexpr Case cases[] = {
     {"reduction_of_one", "def f(x: bool[3, 1]):\n    y = sum(x, dim=-1) + 1\n    return y\n"},
     {nullptr, "def f(x: f32[3, 1]):\n    y = exp(sum_of_squares(x, dim=-1))\n    return y\n"},
     {nullptr, "def f(x: f32[3, 2]):\n    y = exp(sum(x, dim=-1))\n    return y\n"},
+    {"product_of_vectors",
+     "def f(a: f32[\"b\", \"c\", 1, 8], b: f32[\"b\", \"c\", 8, 1]):\n    y = relu(a @ b)\n    return y\n"},
     // An epilogue's product, which launches take as the caller gives it.
+    {nullptr, "def f(a: f32[2, 3, 1, 8], b: f32[8, 4]):\n    y = relu(a @ b)\n    return y\n", 1},
     {nullptr, "def f(a: f32[3, 1, 8], b: f32[3, 8, 1]):\n    y = relu(a @ b)\n    return y\n", 1},
 };
 

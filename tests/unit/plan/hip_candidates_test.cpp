@@ -71,6 +71,7 @@ TEST(HipCandidates, SimtWithinAGrid) {
     EXPECT_EQ(
         reasons_of(hip_found(hip_shape(int64_t{1} << 40, 512, 512), arch), "hip_simt"),
         "E0406: 1099511627776 x 512 in 1 batch items are more tiles than a grid of 4294967295 threads computes\n");
+    EXPECT_EQ(reasons_of(hip_found(hip_shape(int64_t{1} << 40, 0, 512), arch), "hip_simt"), "");
   }
 }
 

@@ -142,6 +142,8 @@ TEST(MetalCandidates, WithinAGrid) {
     EXPECT_EQ(
         reasons_of(metal_found(metal_shape(int64_t{1} << 40, 512, 512), family), name),
         "E0406: 1099511627776 x 512 in 1 batch items are more tiles than a grid of 4294967295 threads computes\n");
+    // Without columns there are no tiles.
+    EXPECT_EQ(reasons_of(metal_found(metal_shape(int64_t{1} << 40, 0, 512), family), name), "");
   }
 }
 

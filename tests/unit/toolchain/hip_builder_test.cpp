@@ -158,6 +158,88 @@ TEST_F(HipBuilds, ThePreludeIsMadeAheadWhereItIsAskedFor) {
   EXPECT_EQ(runs_with("-include-pch"), 1U);
 }
 
+// More families than may be kept in memory, on several threads: the last used stay, the others are in the cache or made
+// again, and whoever compiles with one that goes is not disturbed.
+TEST_F(HipBuilds, PreludesInMemoryAreBounded) {
+  constexpr size_t families = 6;
+  std::vector<HipJob> jobs;
+  std::vector<std::string> objects;
+  size_t one = 0;
+  for (size_t f = 0; f < families; ++f) {
+    std::string text = source;
+    text.replace(text.find("LANES 2"), 7, "LANES " + std::to_string(3 + f));
+    jobs.push_back(job_of(std::move(text)));
+    const auto plain = compile_hip(*clang(), jobs.back(), {});
+    ASSERT_TRUE(plain) << plain.error().render();
+    objects.push_back(plain->object);
+  }
+  {
+    HipBuilder builder(none(), 1);
+    ASSERT_TRUE(builder.prepare(*clang(), jobs[0], {}));
+    one = builder.kept_bytes();
+    ASSERT_GT(one, 10'000U);
+    ASSERT_TRUE(builder.prepare(*clang(), jobs[1], {}));
+    EXPECT_GT(builder.kept_bytes(), one + one / 2);
+  }
+  for (const bool cached : {true, false}) {
+    const size_t most = 2 * one + one / 2;  // two of them
+    HipBuilder builder(cached ? cache() : none(), 1, most);
+    std::atomic<bool> ended = false;
+    std::jthread watch([&] {
+      while (!ended) {
+        EXPECT_LE(builder.kept_bytes(), most);
+        std::this_thread::yield();
+      }
+    });
+    {
+      std::vector<std::jthread> threads;
+      for (size_t t = 0; t < 3; ++t) {
+        threads.emplace_back([&, t] {
+          for (size_t i = 0; i < families; ++i) {
+            const size_t f = (i * (t + 1) + t) % families;
+            const auto made = builder.compile(*clang(), jobs[f], {});
+            ASSERT_TRUE(made) << made.error().render();
+            EXPECT_EQ(made->object, objects[f]);
+          }
+        });
+      }
+    }
+    ended = true;
+    watch.join();
+    EXPECT_GT(builder.kept_bytes(), one);  // two, of which none is much smaller
+    // The last used are there, the one before them is not, unless the cache has it.
+    for (const size_t f : {0, 1, 2}) EXPECT_TRUE(builder.prepare(*clang(), jobs[f], {}));
+    const size_t before = runs_with("-emit-pch");
+    for (const size_t f : {2, 1}) ASSERT_TRUE(builder.compile(watched(), jobs[f], {}));
+    EXPECT_EQ(runs_with("-emit-pch"), before);
+    ASSERT_TRUE(builder.compile(watched(), jobs[0], {}));
+    EXPECT_EQ(runs_with("-emit-pch"), before + (cached ? 0 : 1));
+  }
+  // One that alone is too large is used and not kept.
+  HipBuilder little(cache(), 1, one / 2);
+  const auto made = little.compile(watched(), jobs[0], {});
+  ASSERT_TRUE(made) << made.error().render();
+  EXPECT_EQ(made->object, objects[0]);
+  EXPECT_EQ(little.kept_bytes(), 0U);
+}
+
+// So are those that can not be made: they are tried again when they have been forgotten.
+TEST_F(HipBuilds, WhatCanNotBePrecompiledIsForgottenToo) {
+  const HostCompiler compiler = watched("exit 1");
+  constexpr size_t most = 600;  // two of them
+  HipBuilder builder(none(), 1, most);
+  for (int lanes = 1; lanes <= 4; ++lanes) {
+    std::string text = source;
+    text.replace(text.find("LANES 2"), 7, "LANES " + std::to_string(lanes));
+    for (int i = 0; i < 2; ++i) EXPECT_FALSE(builder.prepare(compiler, job_of(text), {}));
+    EXPECT_LE(builder.kept_bytes(), most);
+    EXPECT_GT(builder.kept_bytes(), 0U);
+  }
+  EXPECT_EQ(runs_with("-emit-pch"), 4U);
+  EXPECT_FALSE(builder.prepare(compiler, job_of(source), {}));  // of two lanes, the second
+  EXPECT_EQ(runs_with("-emit-pch"), 5U);
+}
+
 // A source without one, one that can not be made, and one that is damaged: the kernel is compiled as without.
 TEST_F(HipBuilds, WithoutAPreludeKernelsAreCompiledAllTheSame) {
   const auto plain = compile_hip(*clang(), job_of(source), {});
@@ -165,14 +247,14 @@ TEST_F(HipBuilds, WithoutAPreludeKernelsAreCompiledAllTheSame) {
   for (const char* otherwise : {"exit 1", "exit 0", "echo damaged > $out; exit 0", "kill -9 $$"}) {
     const HostCompiler compiler = watched(otherwise);
     HipBuilder builder(none(), 1);
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 3; ++i) {
       const auto made = builder.compile(compiler, job_of(source), {});
       ASSERT_TRUE(made) << otherwise << made.error().render();
       EXPECT_EQ(made->object, plain->object) << otherwise;
     }
   }
   EXPECT_EQ(runs_with("-emit-pch"), 4U);
-  EXPECT_EQ(runs_with("-include-pch"), 1U);  // the damaged one
+  EXPECT_EQ(runs_with("-include-pch"), 1U);  // the damaged one, once
 }
 
 // What is wrong with a source is told as ever: its own lines, with the kept source.
@@ -241,10 +323,13 @@ TEST_F(HipBuilds, PartsHaveTheSameInstructionsAndOneNote) {
     job.flags.front() = std::string("--offload-arch=") + arch;
     const auto whole = compile_hip(*clang(), job, {});
     ASSERT_TRUE(whole) << whole.error().render();
-    HipBuilder builder(none(), 2);
+    HipBuilder builder(none(), 3);
+    std::string first;
     for (int i = 0; i < 2; ++i) {  // without a precompiled prelude, and with it
       const auto made = builder.compile(watched(), job, {});
       ASSERT_TRUE(made) << made.error().render();
+      EXPECT_TRUE(first.empty() || made->object == first);
+      first = made->object;
       EXPECT_EQ(functions_of(made->object), functions_of(whole->object));
       EXPECT_EQ(functions_of(made->object).size(), 3U);
       ASSERT_EQ(made->remarks.size(), 3U);
@@ -261,26 +346,53 @@ TEST_F(HipBuilds, PartsHaveTheSameInstructionsAndOneNote) {
   EXPECT_EQ(runs_with("/kernel1.o"), 8U);
 }
 
-// A kernel that must not be divided, and one for whose second part no processor is free.
+// Where both parts fill the processors, the prelude is made when they have ended, and nobody waits for it but the
+// builder's end; the caller's flag may be gone by then.
+TEST_F(HipBuilds, APreludeIsMadeBehindPartsThatFillTheProcessors) {
+  HostCompiler compiler = watched("while [ ! -e " + path("go") + " ]; do sleep 0.01; done");
+  {
+    HipBuilder builder(cache(), 2);
+    {
+      std::atomic<bool> cancel = false;
+      CompileOptions options;
+      options.cancel = &cancel;
+      EXPECT_TRUE(builder.compile(compiler, divisible_job(three()), options));
+      cancel = true;
+    }
+    EXPECT_EQ(builder.running(), 0);
+    EXPECT_TRUE(builder.compile(compiler, divisible_job(three()), {}));  // meanwhile: without
+    EXPECT_EQ(runs_with("-include-pch"), 0U);
+    EXPECT_EQ(builder.kept_bytes(), 0U);
+    ASSERT_TRUE(base::write_file_atomically(path("go"), ""));
+  }
+  EXPECT_EQ(runs_with("-emit-pch"), 1U);
+  HipBuilder later(cache(), 2);
+  EXPECT_TRUE(later.compile(compiler, divisible_job(three()), {}));
+  EXPECT_EQ(runs_with("-emit-pch"), 1U);
+  EXPECT_EQ(runs_with("-include-pch"), 2U);
+}
+
+// Where the kernel's compile is cancelled, nothing goes on behind it, and the prelude can be made later.
+TEST_F(HipBuilds, NoPreludeIsMadeBehindWhatIsCancelled) {
+  HipBuilder builder(none(), 2);
+  std::atomic<bool> cancel = true;
+  CompileOptions options;
+  options.cancel = &cancel;
+  const auto made = builder.compile(watched(), divisible_job(three()), options);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), static_cast<uint16_t>(diag::Code::compile_cancelled)) << made.error().render();
+  EXPECT_EQ(builder.kept_bytes(), 0U);
+  EXPECT_EQ(runs_with("-emit-pch"), 0U);
+  EXPECT_TRUE(builder.prepare(watched(), divisible_job(three()), {}));
+}
+
+// A kernel that must not be divided, and one that is not worth it; others are, whatever else runs.
 TEST_F(HipBuilds, OtherKernelsAreCompiledWhole) {
-  HipBuilder two(none(), 2), one(none(), 1);
-  ASSERT_TRUE(two.compile(watched(), job_of(three()), {}));
-  ASSERT_TRUE(two.compile(watched(), divisible_job(source), {}));
-  ASSERT_TRUE(one.compile(watched(), divisible_job(three()), {}));
+  HipBuilder builder(none(), 1);
+  ASSERT_TRUE(builder.compile(watched(), job_of(three()), {}));
+  ASSERT_TRUE(builder.compile(watched(), divisible_job(source), {}));
   EXPECT_EQ(runs_with("/kernel1.o"), 0U);
-  const HostCompiler slow = watched();
-  HostCompiler waiting = *clang();
-  waiting.path =
-      script("waiting", "while [ ! -e " + path("go") + " ]; do sleep 0.01; done\nexec " + slow.path + " \"$@\"\n");
-  HipBuilder busy(none(), 2);
-  std::jthread other([&] { EXPECT_TRUE(busy.compile(waiting, job_of("#define CODETTA_LANES 1\n" + three()), {})); });
-  while (busy.running() == 0) std::this_thread::yield();
-  EXPECT_TRUE(busy.compile(slow, divisible_job(three()), {}));
-  EXPECT_EQ(runs_with("/kernel1.o"), 0U);
-  ASSERT_TRUE(base::write_file_atomically(path("go"), ""));
-  other.join();
-  EXPECT_EQ(busy.running(), 0);
-  EXPECT_TRUE(busy.compile(slow, divisible_job(three()), {}));
+  ASSERT_TRUE(builder.compile(watched(), divisible_job(three()), {}));
   EXPECT_EQ(runs_with("/kernel1.o"), 1U);
 }
 
