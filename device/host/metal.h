@@ -199,6 +199,19 @@ struct MetalRoom {
   }
 };
 
+// What is read of a tensor without elements: as many bytes as an element has, always the same, whose values no result
+// needs. `gathers`: by indices, none of which would be in range.
+inline Status read_nothing(const MetalFrame& frame, cpu::Operand& operand, const View& view, const char* name,
+                           bool gathers, const Gemm& gemm) {
+  if (!is_nowhere(view, operand)) return ok;
+  if (gathers && gemm.batch != 0 && gemm.m != 0 && gemm.n != 0)
+    return fail(bad_argument, "E0618: elements of %s are taken by indices, and it has none", name);
+  operand = cpu::Operand{};
+  // The workspace: a launch has 256 bytes at least.
+  if (frame.running) operand.data = frame.memory + round_up(Number(frame.temporary_bytes), 256).value;
+  return ok;
+}
+
 // A kernel over a product (`gemm.a` is there) or a root space. `operands`, `scalars`: as the kernel's program has them.
 inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& gemm, const cpu::Operand* operands,
                      i32 operand_count, const cpu::ScalarValue* scalars, i32 scalar_count) {

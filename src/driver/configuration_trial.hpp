@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/result.hpp"
 #include "codetta/program.hpp"
 #include "driver/sampler.hpp"
 

@@ -363,7 +363,7 @@ def fusion(cache):
         expect(0, "rewrites: none applies", *words)
         expect(0, "epilogue: no operation; the accumulators are stored as they are", *words)
     for k, said in ((64, "before they leave the kernel"), (65536, "which slices of K leave in the workspace")):
-        expect(0, said, "explain", "--target", "cuda:sm_90a", "--m", 64, "--n", 128, "--k", k, "--dtype", "bf16", "--epilogue", "def f(accum): D = relu(accum); return D", *cache)
+        expect(0, said, "explain", "--target", "cuda:sm_90a", "--m", 64, "--n", 128, "--k", k, "--dtype", "bf16", "--epilogue", "def f(accum): D = relu(accum); return D", "--no-vendor", *cache)
     normalised = ("def f(accum): mu = mean(accum, axis='column'); x = accum - mu; v = mean(x * x, axis='column'); D = x / sqrt(v + 1e-5); "
                   "return D")
     said = expect(0, "kept in the workspace", "explain", "--m", 512, "--n", 512, "--k", 64, "--epilogue", normalised, *cache).stdout

@@ -338,6 +338,14 @@ class MetalProgramPrinter : public StepBase {
       out_.line("operands[", i, "].stride[", slot, "] = v[", b, "].step(", dim, ");");
       out_.line("operands[", i, "].stride[", slot + 1, "] = v[", b, "].size_from_last(", dim, ");");
     }
+    if (!operand.is_store && (!start.empty() || may_be_empty(package_.buffers[b]))) {
+      out_.line("CODETTA_OK(read_nothing(frame, operands[", i, "], v[", b, "], ", name_of(b), ", ",
+                !operand.gathered.empty(), ", gemm));");
+    }
+  }
+  static bool may_be_empty(const Buffer& buffer) {
+    return std::any_of(buffer.shape.begin(), buffer.shape.end(),
+                       [](const Dim& size) { return !size.is_constant() || size.as_constant() == 0; });
   }
   std::string caller_symbol(std::string_view symbol) const {
     for (size_t i = 0; i < signature_.symbols.size(); ++i) {
