@@ -292,9 +292,10 @@ struct TileFragment {
         S other;
 #pragma unroll
         for (int j = 0; j < S::width; ++j) {
-          const auto given = upper ? s[i].v[j] : s[i + n].v[j];
-          s[i].v[j] = upper ? s[i + n].v[j] : s[i].v[j];
-          other.v[j] = exchanged(mask, given, distance);
+          // Both are read first: Clang would choose between places, and states would lie in memory.
+          const auto low = s[i].v[j], high = s[i + n].v[j];
+          s[i].v[j] = upper ? high : low;
+          other.v[j] = exchanged(mask, upper ? low : high, distance);
         }
         s[i].merge(other);
       }

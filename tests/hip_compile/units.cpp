@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every golden HIP case; every configuration of every family with a plain store; the epilogues of everyday use with
-// the configurations that discovery offers for them; random epilogues; and the kernel of host steps; for all four
-// architectures.
+// the configurations that discovery offers for them; random epilogues; maps; the kernels of the programs among the
+// examples; and the kernel of host steps; for all four architectures.
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "base/files.hpp"
 #include "emit/emit.hpp"
 #include "emit/gpu_steps.hpp"
+#include "emit/package.hpp"
 #include "golden/cases.hpp"
 #include "plan/families_hip.hpp"
 #include "support/plain_store.hpp"
@@ -235,6 +238,36 @@ class Collector {
     }
   }
 
+  // All kernels of the programs among the examples.
+  void add_programs() {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(CODETTA_SOURCE_DIR "/examples/programs"))
+      files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    for (const std::filesystem::path& file : files) {
+      const auto text = base::read_file(file.string(), size_t{1} << 16);
+      const auto graph = test::bind_program_text(text ? *text : "");
+      if (!graph) {
+        problem_ = file.string() + ": " + graph.error().render();
+        return;
+      }
+      for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
+        const auto plan = plan::plan_program(*graph, {Backend::hip, CpuIsa::generic, arch.facts.arch}, {}, {});
+        auto package = plan ? emit::emit_package(*plan, {}) : Result<package::Package>(plan.error());
+        if (!package) {
+          problem_ = file.string() + ": " + package.error().render();
+          return;
+        }
+        for (const package::Kernel& kernel : package->kernels) {
+          const std::string name = fmt::format("{} {} {}", file.stem().string(), kernel.name, arch.facts.arch);
+          if (!package::is_steps_kernel(kernel) && seen_.insert(arch.facts.arch + kernel.source).second)
+            units_.push_back({"program " + name, kernel.source, kernel.nvrtc_flags, kernel.entries.size(), 0,
+                              arch.registers, 0, true});
+        }
+      }
+    }
+  }
+
   // The one kernel of all host steps.
   void add_steps() {
     for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
@@ -275,6 +308,7 @@ std::vector<Unit> all_units(std::string& problem) {
   if (collector.random() < random_kernels && problem.empty())
     problem = "most random epilogues: only " + std::to_string(collector.random()) + " of them can be fused";
   collector.add_maps();
+  collector.add_programs();
   collector.add_steps();
   return collector.take();
 }
