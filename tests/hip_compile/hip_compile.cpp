@@ -102,10 +102,11 @@ double processor_seconds() {
 }
 
 // Whether the compiler found too few registers for a configuration: discovery estimates them, and prepare() and tune
-// pass on to the next candidate then. Golden kernels have to fit.
+// pass on to the next candidate then. Golden kernels and those of the examples have to fit.
 bool is_ruled_out(const Unit& unit, const toolchain::HipOutput& made) {
   const auto fits = toolchain::check_remarks(made.remarks, unit.label);
-  return !unit.golden && !fits && fits.error().code() == static_cast<uint16_t>(diag::Code::kernel_resources);
+  return !unit.golden && !unit.fits && !fits &&
+         fits.error().code() == static_cast<uint16_t>(diag::Code::kernel_resources);
 }
 
 // Of its registers; of a stack only where it calls nothing.

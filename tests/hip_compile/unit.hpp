@@ -18,6 +18,7 @@ struct Unit {
   int estimate = 0;       // of registers; 0: none was made
   bool golden = false;    // compiled in every slice
   bool calls = false;     // functions, for which a thread has a stack
+  bool fits = false;      // has to, as golden ones
 };
 
 // All of them, each source once, in a fixed order. `problem` names what could not be emitted, if anything.

@@ -238,33 +238,40 @@ class Collector {
     }
   }
 
-  // All kernels of the programs among the examples.
+  // All kernels of the programs among the examples, of usual sizes and of small ones.
   void add_programs() {
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::directory_iterator(CODETTA_SOURCE_DIR "/examples/programs"))
       files.push_back(entry.path());
     std::sort(files.begin(), files.end());
     for (const std::filesystem::path& file : files) {
-      const auto text = base::read_file(file.string(), size_t{1} << 16);
-      const auto graph = test::bind_program_text(text ? *text : "");
-      if (!graph) {
-        problem_ = file.string() + ": " + graph.error().render();
-        return;
-      }
       for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
-        const auto plan = plan::plan_program(*graph, {Backend::hip, CpuIsa::generic, arch.facts.arch}, {}, {});
-        auto package = plan ? emit::emit_package(*plan, {}) : Result<package::Package>(plan.error());
-        if (!package) {
-          problem_ = file.string() + ": " + package.error().render();
-          return;
-        }
-        for (const package::Kernel& kernel : package->kernels) {
-          const std::string name = fmt::format("{} {} {}", file.stem().string(), kernel.name, arch.facts.arch);
-          if (!package::is_steps_kernel(kernel) && seen_.insert(arch.facts.arch + kernel.source).second)
-            units_.push_back({"program " + name, kernel.source, kernel.nvrtc_flags, kernel.entries.size(), 0,
-                              arch.registers, 0, true});
-        }
+        add_program(file, arch, {});
+        add_program(file, arch, {{"b", 2}, {"s", 128}});
       }
+    }
+  }
+  void add_program(const std::filesystem::path& file, const plan::HipArchitecture& arch,
+                   const std::vector<std::pair<std::string, int64_t>>& sizes) {
+    const auto text = base::read_file(file.string(), size_t{1} << 16);
+    const auto graph = test::bind_program_text(text ? *text : "");
+    const auto plan = graph ? plan::plan_program(*graph, {Backend::hip, CpuIsa::generic, arch.facts.arch}, {}, sizes)
+                            : Result<plan::Plan>(graph.error());
+    const auto package = plan ? emit::emit_package(*plan, {}) : Result<package::Package>(plan.error());
+    if (!package) {
+      problem_ = file.string() + ": " + package.error().render();
+      return;
+    }
+    for (const package::Kernel& kernel : package->kernels) {
+      if (package::is_steps_kernel(kernel) || !seen_.insert(arch.facts.arch + kernel.source).second) continue;
+      Unit unit{fmt::format("program {} {} {}", file.stem().string(), kernel.name, arch.facts.arch),
+                kernel.source,
+                kernel.nvrtc_flags,
+                kernel.entries.size(),
+                0,
+                arch.registers};
+      unit.fits = true;
+      units_.push_back(std::move(unit));
     }
   }
 
