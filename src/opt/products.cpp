@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with a dim of size 1, and reductions over such dims: what a program of one token is full of. As rows of one
-// product, or as work on elements and rows, they need no kernel of their own.
+// product, or as work on elements and rows, they need no kernel of their own. And what has no elements.
 #include <algorithm>
 
 #include "opt/rules.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::opt {
 namespace {
@@ -88,11 +89,25 @@ Rewrite reduction_of_one(const Candidate& n, RuleContext& x) {
   return ones ? x.as(n.operands[0], n.type) : Rewrite{};
 }
 
+// Of what has no elements none is looked for: dims that no division tells apart matter to nobody.
+Rewrite reshape_of_nothing(const Candidate& n, RuleContext& x) {
+  const auto& shape = n.type.shape;
+  if (n.op != Op::reshape || n.type.weak || std::find(shape.begin(), shape.end(), Dim::constant(0)) == shape.end())
+    return {};
+  using ir::LiteralAttr;
+  const DType dtype = n.type.dtype;
+  const auto kind = types::is_float(dtype)  ? LiteralAttr::Kind::Float
+                    : types::is_bool(dtype) ? LiteralAttr::Kind::Bool
+                                            : LiteralAttr::Kind::Int;
+  return Candidate{Op::broadcast, {x.literal({kind, 0, 0}, dtype)}, ir::ReshapeAttr{shape}, n.type};
+}
+
 constexpr Rule product_table[] = {
     {"rows_of_items", "items of one row @ B = rows @ B", rows_of_items},
     {"product_of_vectors", "row @ column = sum(row * column), of items", product_of_vectors},
     {"product_of_one", "x @ y = x * y where x is a number, of items", product_of_one},
     {"reduction_of_one", "f(x) = x over dims of size 1 for sum max min mean", reduction_of_one},
+    {"reshape_of_nothing", "reshape(x) = zeros where it has no elements", reshape_of_nothing},
 };
 
 }  // namespace

@@ -47,6 +47,15 @@ Index position(const Location& at, const std::vector<Dim>& shape, const std::vec
   return sum;
 }
 
+// A bit for each axis that decides about the place.
+unsigned axes_of(const Location& at) {
+  unsigned axes = 0;
+  for (const Index& index : at) {
+    for (const IndexTerm& term : index.terms) axes |= 1u << static_cast<unsigned>(term.axis);
+  }
+  return axes;
+}
+
 Location permuted(const Location& at, const std::vector<int32_t>& order) {
   Location result;
   for (int32_t from : order) result.push_back(at[static_cast<size_t>(from)]);
@@ -93,8 +102,10 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
   };
   const std::vector<int64_t> to_sizes = sizes_of(shape), from_sizes = sizes_of(from);
   if (constant) {
-    if (auto exact = delinearize(linearize(at, to_sizes), from_sizes)) return exact;
-    if (!contiguous && !empty) return std::nullopt;  // where there is no element, arithmetic tells no dims apart
+    auto exact = delinearize(linearize(at, to_sizes), from_sizes);
+    // Where there is no element, arithmetic tells no dims apart, and may lose an axis.
+    if (exact && (!empty || axes_of(*exact) == axes_of(at))) return exact;
+    if (!contiguous && !empty) return std::nullopt;
   }
   const std::vector<ir::ReshapeSegment> segments = ir::reshape_segments(shape, from);
   if (any && segments.empty()) return std::nullopt;
@@ -131,6 +142,7 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
     for (size_t d = segment.from.back() + 1; d <= *base; ++d) step = step * from[d];
     result[*base] = result[*base] + scaled(index, step);
   }
+  if (empty && axes_of(result) != axes_of(at)) return std::nullopt;
   return result;
 }
 

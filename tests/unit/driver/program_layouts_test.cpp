@@ -144,6 +144,14 @@ TEST_F(ProgramLayouts, DimsOfOneElementAndOfNone) {
        "    y = relu(x) @ w\n    z = relu(v) @ u\n    p = relu(reshape(x, (4, 0))) @ w\n"
        "    q = sum(relu(reshape(t, (2, 3, 0, 5))), dim=2) + 1.0\n    return y, z, p, q\n",
        {{}}},
+      {"def f(x: f32[3, 1, 5], w: f32[5, 0], t: i8[2, 0, \"b\"], u: bool[4, 1, 0]):\n    v = relu(x) @ w\n"
+       "    y = sum(v, dim=-1)\n    z = sum(reshape(v, (0, 7)) + 1.0, dim=0)\n    p = reshape(t, (b, 0, 3))\n"
+       "    q = max(where(reshape(relu(t), (0,)) > 0, 1.0, 2.0), dim=0)\n    r = where(reshape(u, (0, 9)), 3.0, 4.0)\n"
+       "    return y, z, p, q, r\n",
+       {{{"b", 3}}, {{"b", 0}}}},
+      {"def f(x: f32[\"b\", \"c\", 1, 4], w: f32[4, 5]):\n    v = x @ w\n    y = relu(v)\n"
+       "    z = reshape(v, (b*c, 5)) * 2.0\n    return y, z\n",
+       {{{"b", 3}, {"c", 5}}, {{"b", 1}, {"c", 1}}, {{"b", 0}, {"c", 2}}}},
   };
   for (const auto& [text, all] : cases) {
     const Program program = Program::parse(text, "p.py").value();
@@ -153,6 +161,15 @@ TEST_F(ProgramLayouts, DimsOfOneElementAndOfNone) {
       for (uint64_t seed = 1; seed <= 4; ++seed) check(program, *compiled, sizes, seed, here, text);
     }
   }
+  // Behind the only product a place would have to be found, and rows would be lost.
+  const Program program = Program::parse(
+                              "def f(x: f32[4, 3], w: f32[3, 0]):\n    v = x @ w\n    y = reshape(v, (0,)) + 1.0\n"
+                              "    return y\n",
+                              "p.py")
+                              .value();
+  const auto refused = compile(program, Target::host(), {}, here);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), 304) << refused.error().render();
 }
 
 // Where nothing may be compiled and nothing is in the cache, the error says what would help.

@@ -46,6 +46,11 @@ constexpr Case cases[] = {
     {nullptr, "def f(x: f32[3, 2]):\n    y = exp(sum(x, dim=-1))\n    return y\n"},
     {"product_of_vectors",
      "def f(a: f32[\"b\", \"c\", 1, 8], b: f32[\"b\", \"c\", 8, 1]):\n    y = relu(a @ b)\n    return y\n"},
+    {"reshape_of_nothing", "def f(x: f32[3, 0, 4]):\n    y = reshape(relu(x), (0, 7))\n    return y\n"},
+    {"reshape_of_nothing", "def f(x: bool[0, 5]):\n    y = where(reshape(x, (5, 0, 2)), 1.0, 2.0)\n    return y\n"},
+    {"reshape_of_nothing", "def f(x: i8[\"b\", 0]):\n    y = sum(reshape(x, (0, b)) + 1, dim=0)\n    return y\n"},
+    {nullptr, "def f(x: f32[\"b\", 3]):\n    y = relu(reshape(x, (3*b,)))\n    return y\n"},
+    {nullptr, "def f(a: f32[0, 8], b: f32[8, 4]):\n    y = reshape(relu(a @ b), (0, 2, 2))\n    return y\n", 1},
     // An epilogue's product, which launches take as the caller gives it.
     {nullptr, "def f(a: f32[2, 3, 1, 8], b: f32[8, 4]):\n    y = relu(a @ b)\n    return y\n", 1},
     {nullptr, "def f(a: f32[3, 1, 8], b: f32[3, 8, 1]):\n    y = relu(a @ b)\n    return y\n", 1},
