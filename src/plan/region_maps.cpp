@@ -93,6 +93,62 @@ Result<void> RegionFinder::find_maps(int32_t level) {
   return {};
 }
 
+// What the kernel loads of other kernels' values, and its factors.
+static void add_reads(const KernelRegion& kernel, std::set<NodeId>& read) {
+  const auto add = [&](const std::vector<NodeId>& leaves) { read.insert(leaves.begin(), leaves.end()); };
+  add(kernel.leaves);
+  if (kernel.hook) add(kernel.hook->leaves);
+  if (!kernel.matmul) return;
+  read.insert({kernel.a.source, kernel.b.source});
+  for (const FurtherProduct& further : kernel.more) read.insert(further.b.source);
+  for (const auto* factors : {&kernel.a_made, &kernel.b_made}) {
+    for (const MadeFactor& made : *factors) add(made.leaves);
+  }
+}
+
+void RegionFinder::drop_unread(std::vector<KernelRegion>& kernels) {
+  std::set<const KernelRegion*> kept;  // as they are: nothing less can be lowered
+  for (bool dropped = true; dropped;) {
+    dropped = false;
+    std::set<NodeId> read;
+    for (const KernelRegion& kernel : kernels) add_reads(kernel, read);
+    for (KernelRegion& kernel : kernels) {
+      if (kernel.matmul || kernel.step || kernel.stores.empty() || kept.contains(&kernel)) continue;
+      KernelRegion less;
+      std::vector<NodeId> nodes;
+      for (const StoredValue& store : kernel.stores) {
+        if (!store.output && !read.contains(store.target)) continue;
+        less.stores.push_back(store);
+        nodes.push_back(store.node);
+      }
+      if (less.stores.size() == kernel.stores.size()) continue;
+      less.leaves = leaves_of(nodes, KernelRegion{}, [&](NodeId node) {
+        return !std::binary_search(kernel.leaves.begin(), kernel.leaves.end(), node);
+      });
+      if (!less.stores.empty()) {
+        auto lowered = try_map(less, nullptr);
+        // Over another space, too, where that asks for no further pass.
+        if (!lowered || lowered->program.phases.size() > kernel.lowered.program.phases.size() ||
+            misses(lowered->program, false, lowered->batch, lowered->rows, lowered->cols)) {
+          kept.insert(&kernel);
+          continue;
+        }
+        take(less, *std::move(lowered));
+      }
+      kernel = std::move(less);
+      dropped = true;
+    }
+  }
+  std::erase_if(kernels,
+                [](const KernelRegion& kernel) { return !kernel.matmul && !kernel.step && kernel.stores.empty(); });
+  std::set<NodeId> stored;
+  for (const KernelRegion& kernel : kernels) {
+    for (const StoredValue& store : kernel.stores) stored.insert(store.target);
+  }
+  std::erase_if(notes_,
+                [&](const FusionNote& note) { return note.action == action::stored && !stored.contains(note.node); });
+}
+
 bool RegionFinder::store_computed_again() {
   bool any = false;
   for (const NodeId node : std::exchange(computed_again_, {})) {

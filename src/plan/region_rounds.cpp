@@ -58,6 +58,7 @@ Result<ProgramRegions> RegionFinder::run() {
   for (LevelMaps& maps : maps_) {
     for (Group& group : maps.groups) kernels.push_back(std::move(group.region));
   }
+  drop_unread(kernels);
   for (KernelRegion& region : kernels) {
     if (options_.check_indices && !region.step) find_reads(region);
   }

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "plan/regions.hpp"
 #include "support/random_graph.hpp"
+#include "support/random_program.hpp"
 #include "unit/plan/bind_text.hpp"
 #include "unit/plan/random_values.hpp"
 
@@ -233,6 +235,62 @@ TEST(RegionsProperty, WhatOtherCompilersGetWrong) {
 
 // Products of one A are one kernel where none needs another, their types agree, and what is behind them lies where
 // they do.
+// Values that kernels store and that neither the program returns nor any kernel reads.
+std::vector<ir::NodeId> stored_for_nobody(const plan::ProgramRegions& regions, bool of_products) {
+  std::set<ir::NodeId> read;
+  for (const plan::KernelRegion& kernel : regions.kernels) {
+    read.insert(kernel.leaves.begin(), kernel.leaves.end());
+    if (!kernel.matmul) continue;
+    read.insert({kernel.a.source, kernel.b.source});
+    for (const plan::FurtherProduct& further : kernel.more) read.insert(further.b.source);
+    for (const auto* factors : {&kernel.a_made, &kernel.b_made}) {
+      for (const plan::MadeFactor& made : *factors) read.insert(made.leaves.begin(), made.leaves.end());
+    }
+  }
+  std::vector<ir::NodeId> unread;
+  for (const plan::KernelRegion& kernel : regions.kernels) {
+    if (kernel.matmul.has_value() != of_products) continue;
+    for (const plan::StoredValue& store : kernel.stores) {
+      if (!store.output && !read.contains(store.target)) unread.push_back(store.target);
+    }
+  }
+  return unread;
+}
+
+TEST(RegionsProperty, NothingIsStoredForNobody) {
+  const plan::Refusal any = [](const plan::KernelRegion&) { return std::optional<plan::Rejection>(); };
+  const auto regions_of = [&](const std::string& text) {
+    const auto graph = test::bind_program_text(text);
+    return graph ? plan::find_regions(*graph, any, all_options()) : Result<plan::ProgramRegions>(graph.error());
+  };
+  const std::string twice =
+      "def f(x: f32[3, 'a', 2]):\n    v1 = softmax(reshape(x, (3, 1, a, 2)))\n    v2 = softmax(reshape(v1, (6*a,)))\n"
+      "    v3 = softmax(reshape(v1, (2, 3, a, 1)))\n    return v2, v3\n";
+  const auto one = regions_of(twice);
+  ASSERT_TRUE(one) << one.error().render();
+  ASSERT_EQ(one->kernels.size(), 2u);
+  EXPECT_EQ(one->kernels[0].stores.size(), 2u) << "v1 and v2; what v1 reduces is computed with it";
+  const uint64_t count = CODETTA_TEST_FULL ? 4000 : 400;
+  size_t of_products = 0, of_maps = 0, planned = 0;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    test::RandomProgramOptions options;
+    options.operations = 4 + static_cast<int>(seed % 12);
+    options.products = seed % 4 == 0;
+    options.across = options.broadcasts = true;
+    options.ones = seed % 3 == 0;
+    const test::RandomProgram program = test::random_program(seed, options);
+    const auto regions = regions_of(program.text);
+    if (!regions) continue;
+    ++planned;
+    of_maps += stored_for_nobody(*regions, false).size();
+    of_products += stored_for_nobody(*regions, true).size();
+  }
+  EXPECT_EQ(of_products, 0u);
+  // There are kernels whose space only such a value gives: what is left of them over another one cannot be lowered.
+  EXPECT_LE(of_maps, planned / 100);
+  EXPECT_GT(planned, count * 9 / 10);
+}
+
 TEST(RegionsProperty, ProductsOfOneFactor) {
   const struct {
     const char* body;
