@@ -36,15 +36,6 @@ constexpr int64_t max_grid = INT32_MAX;      // blocks along x
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-// What device/gpu/kernels/simt.h keeps in shared memory: operands, and in their place later the accumulators of a
-// piece; scratch of reductions beside them.
-int64_t simt_shared_bytes(const GpuProblem& p, const GpuGemmConfig& c) {
-  const int64_t element = types::byte_size(c.accumulator), pad = 16 / element;
-  const int64_t operands = c.tile_k * (c.tile_m + c.tile_n + 2 * pad) * element;
-  const int64_t piece = c.piece_rows * (c.tile_n + pad) * element;
-  return std::max(operands, piece) + piece_layout(p.epilogue, c).scratch_bytes(c.threads) + 16;
-}
-
 int64_t simt_blocks(const GpuProblem& p, const GpuGemmConfig& c) {
   const auto tiles = static_cast<double>(ceil_div(std::max<int64_t>(p.shape.m, 1), c.tile_m)) *
                      static_cast<double>(ceil_div(std::max<int64_t>(p.root_cols(), 1), c.tile_n / p.ways())) *
@@ -70,6 +61,13 @@ GpuGemmConfig simt_base(const GpuProblem& p, int tile_m, int width) {
 }
 
 }  // namespace
+
+int64_t simt_shared_bytes(const GpuProblem& p, const GpuGemmConfig& c) {
+  const int64_t element = types::byte_size(c.accumulator), pad = 16 / element;
+  const int64_t operands = c.tile_k * (c.tile_m + c.tile_n + 2 * pad) * element;
+  const int64_t piece = c.piece_rows * (c.tile_n + pad) * element;
+  return std::max(operands, piece) + piece_layout(p.epilogue, c).scratch_bytes(c.threads) + 16;
+}
 
 std::span<const GpuFamilyInfo> cuda_families() { return families; }
 

@@ -151,6 +151,9 @@ void add_making(const GpuProblem& problem, const GpuGemmConfig& config, double k
 
 // Families, one file each.
 std::optional<Rejection> refuse_simt(const GpuProblem& problem);
+// What device/gpu/kernels/simt.h keeps in shared memory at most: operands, and in their place later the accumulators of
+// a piece; scratch of reductions beside them.
+int64_t simt_shared_bytes(const GpuProblem& problem, const GpuGemmConfig& config);
 std::vector<GpuGemmConfig> simt_configurations(const GpuProblem& problem);
 // The same where a grid has so many threads at most.
 std::vector<GpuGemmConfig> simt_configurations_within(const GpuProblem& problem, int64_t grid_threads);

@@ -27,6 +27,8 @@
 namespace codetta::hip_compile {
 namespace {
 
+constexpr int64_t hip_lds_bytes = 65536;  // of a block, on all of them
+
 struct Options {
   std::string slice, only;
   size_t count = SIZE_MAX, part = 1, parts = 1;
@@ -127,8 +129,11 @@ std::string fault_of(const Unit& unit, const toolchain::HipOutput& made) {
   for (const toolchain::PtxasRemarks& kernel : made.remarks) {
     if (unit.registers != 0 && (kernel.registers <= 0 || kernel.registers > unit.registers))
       return fmt::format("{} has {} registers, of {} at most\n", kernel.kernel, kernel.registers, unit.registers);
-    if (unit.lds_bytes != 0 && kernel.kernel == "codetta_gemm" && kernel.shared_bytes != unit.lds_bytes)
+    const bool planned = unit.lds_most ? kernel.shared_bytes <= unit.lds_bytes : kernel.shared_bytes == unit.lds_bytes;
+    if (unit.lds_bytes != 0 && kernel.kernel == "codetta_gemm" && !planned)
       return fmt::format("{} bytes of LDS, and {} were planned\n", kernel.shared_bytes, unit.lds_bytes);
+    if (kernel.shared_bytes > hip_lds_bytes)
+      return fmt::format("{} has {} bytes of LDS, of {} at most\n", kernel.kernel, kernel.shared_bytes, hip_lds_bytes);
   }
   return {};
 }

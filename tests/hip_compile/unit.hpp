@@ -19,6 +19,7 @@ struct Unit {
   bool golden = false;    // compiled in every slice
   bool calls = false;     // functions, for which a thread has a stack
   bool fits = false;      // has to, as golden ones
+  bool lds_most = false;  // lds_bytes are room that not all of it needs
 };
 
 // All of them, each source once, in a fixed order. `problem` names what could not be emitted, if anything.

@@ -14,6 +14,7 @@
 #include "emit/gpu_steps.hpp"
 #include "emit/package.hpp"
 #include "golden/cases.hpp"
+#include "plan/families_cuda.hpp"
 #include "plan/families_hip.hpp"
 #include "support/plain_store.hpp"
 #include "support/random_kernel.hpp"
@@ -123,13 +124,15 @@ class Collector {
       return;
     }
     const bool matrix = config.family != package::GpuFamily::Simt;
-    Unit unit{what + " " + plan::hip_kernel_name(config, arch.facts.arch),
-              source->text,
-              source->flags,
-              source->entries.size(),
-              matrix ? plan::hip_shared_bytes(program, config) : 0,
-              arch.registers,
-              matrix ? plan::hip_registers(plan::hip_matrix_family(config.family), arch, config) : 0};
+    Unit unit{
+        what + " " + plan::hip_kernel_name(config, arch.facts.arch),
+        source->text,
+        source->flags,
+        source->entries.size(),
+        matrix ? plan::hip_shared_bytes(program, config) : plan::simt_shared_bytes({program, {}, arch.facts}, config),
+        arch.registers,
+        matrix ? plan::hip_registers(plan::hip_matrix_family(config.family), arch, config) : 0};
+    unit.lds_most = !matrix;
     // Of each type of accumulators one kernel is in every slice.
     unit.golden = !matrix && always_.insert({arch.facts.arch, config.accumulator}).second;
     if (seen_.insert(arch.facts.arch + unit.source).second) units_.push_back(std::move(unit));
