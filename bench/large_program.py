@@ -8,7 +8,8 @@ Usage: large_program.py KIND N > program.py     N: operations of chain and own (
   attention   plain attentions, one behind the other
   norm        products with a norm and a residual behind each
   reductions  one product with N reductions behind it
-  factors     N products of one weight, whose As are made of one input"""
+  factors     N products of one weight, whose As are made of one input
+  branches    products with a branch behind each"""
 import sys
 
 CHAIN = ("x: f32[\"b\", 64], w: f32[64, 64], c: f32[64]", ["{x} = relu({h} @ w + c) * 0.5 + {h}"])
@@ -34,7 +35,15 @@ KINDS = {
     "norm": ("x: bf16[\"s\", 512], w: bf16[512, 512]", ["{x} = cast(rms_norm({h} @ w) + {h}, bf16)"]),
     "reductions": ("x: f32[\"s\", 512], w: f32[512, 512]", ["{x} = {h} + sum((x @ w) * {i}.5, dim=-1)"]),
     "factors": ("x: f32[\"s\", 512], w: f32[512, 512]", ["{x} = {h} + (x * {i}.5) @ w"]),
+    "branches": ("x: f32[\"s\", 512], w: f32[512, 512]", ["t{i} = {h} @ w", "{x} = cond(max(t{i}) > 0.0, less, more, t{i}, {h})"]),
 }
+
+
+FUNCTIONS = """def less(t, h):
+    return relu(t) + h
+def more(t, h):
+    return t * 0.5 - h
+"""
 
 
 def main():
@@ -42,6 +51,8 @@ def main():
         raise SystemExit(__doc__)
     parameters, layer, *own = KINDS[sys.argv[1]]
     layers = int(sys.argv[2]) // (5 if sys.argv[1] in ("chain", "own") else 1)
+    if sys.argv[1] == "branches":
+        print(FUNCTIONS, end="")
     print(f"def net({', '.join([parameters, *(text.format(i=i) for text in own for i in range(layers))])}):")
     for i in range(layers):
         for line in layer:

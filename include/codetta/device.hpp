@@ -53,7 +53,9 @@ class CODETTA_API Device {
   // Free bytes of its memory now. Errors: E0644, E0647.
   [[nodiscard]] Result<int64_t> free_bytes() const;
   // Waits for all work of this process on the device, or on one stream. Errors: E0644 (a kernel has failed), E0645,
-  // E0646 (the stream is being captured), E0647.
+  // E0646 (the stream is being captured), E0647. Nothing that waits for a whole device may run while another thread
+  // captures a stream of it: this without a stream, verify(), tuning, and what measures kernels. NVIDIA's driver
+  // 580.159 has crashed in cuCtxSynchronize then. Wait for a stream, or an event, meanwhile.
   Result<void> synchronize() const;
   Result<void> synchronize(Stream stream) const;
 

@@ -112,6 +112,7 @@ class Scheduler {
     for (uint32_t b = 0; b < spans_.size(); ++b) {
       if (plan_.buffers[b].donated && spans_[b].first != SIZE_MAX) spans_[b].first = spans_[b].first_unit = 0;
     }
+    find_placed();
     ask(0);
     CODETTA_TRY(plan_.memory, plan_memory(problem()));
     CODETTA_CHECK_OK(check_memory(problem(), plan_.memory));
@@ -199,10 +200,15 @@ class Scheduler {
   // Buffers of a block by the unit in which they begin (or end), in their own order.
   [[nodiscard]] std::vector<std::vector<uint32_t>> by_unit(uint32_t block, size_t Span::*unit) const {
     std::vector<std::vector<uint32_t>> lists(program_.blocks[block].units.size());
-    for (uint32_t b = 0; b < spans_.size(); ++b) {
-      if (program_.home[b] == block && spans_[b].first != SIZE_MAX) lists[spans_[b].*unit].push_back(b);
-    }
+    for (const uint32_t b : placed_[block]) lists[spans_[b].*unit].push_back(b);
     return lists;
+  }
+
+  void find_placed() {
+    placed_.resize(program_.blocks.size());
+    for (uint32_t b = 0; b < spans_.size(); ++b) {
+      if (program_.home[b] < placed_.size() && spans_[b].first != SIZE_MAX) placed_[program_.home[b]].push_back(b);
+    }
   }
 
   void ask(uint32_t block) {
@@ -405,6 +411,7 @@ class Scheduler {
   UnitProgram& program_;
   const SizeHint& hint_;
   std::vector<Span> spans_;                            // by buffer
+  std::vector<std::vector<uint32_t>> placed_;          // by block: its buffers that are used
   std::vector<std::pair<uint32_t, uint32_t>> parent_;  // by block: block and unit around it
   std::vector<uint32_t> scope_;                        // by block
   std::vector<std::vector<size_t>> positions_;         // by block and unit
@@ -453,15 +460,26 @@ bool updates_in_place(const Plan& plan, const package::LaunchKernel& launch, uin
 
 Result<void> order_units(const Plan& plan, UnitProgram& program, uint32_t block, const SizeHint& hint) {
   const int64_t most = std::numeric_limits<int64_t>::max() / static_cast<int64_t>(plan.buffers.size() + 1);
+  std::vector<Unit>& units = program.blocks[block].units;
+  std::vector<uint32_t> used;  // by the block's units: their numbers there are places in this
+  for (const Unit& unit : units) {
+    used.insert(used.end(), unit.reads.begin(), unit.reads.end());
+    used.insert(used.end(), unit.makes.begin(), unit.makes.end());
+  }
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
   std::vector<OrderBuffer> buffers;
-  for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+  for (const uint32_t b : used) {
     const bool own = program.home[b] == block;
     buffers.push_back({own ? std::min(hint(size_in_bytes(plan.buffers[b])), most) : 0, !own});
   }
-  std::vector<Unit>& units = program.blocks[block].units;
+  const auto places = [&](std::vector<uint32_t> list) {
+    for (uint32_t& b : list) b = static_cast<uint32_t>(std::lower_bound(used.begin(), used.end(), b) - used.begin());
+    return list;
+  };
   std::vector<OrderStep> steps;
   for (const Unit& unit : units) {
-    OrderStep step{unit.reads, unit.makes, {}, 0};
+    OrderStep step{places(unit.reads), places(unit.makes), {}, 0};
     for (const uint32_t child : unit.blocks) step.scratch = std::max(step.scratch, program.blocks[child].peak);
     steps.push_back(std::move(step));
   }
