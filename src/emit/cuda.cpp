@@ -545,17 +545,47 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     out.blank();
     const auto body = entry(GpuEntry::Kind::Combine, p, CodeWriter::text_of("codetta_combine_", p), phase_threads);
     out.line("begin_dependent();");
+    // Reductions that are combined by the same function, one behind the other, are one text: `reduction` and `operand`
+    // say which of them the block's row of the grid is.
+    struct Combined {
+      std::string function, reduction, operand;
+      uint32_t first, last;
+    };
+    std::vector<Combined> calls;
     place = 0;
     for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
       const package::Reduction& r = program_.reductions[k];
       if (r.phase != p) continue;
-      out.line("if (blockIdx.y == ", place++, ") combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ",
-               state_name(r.kind), ", ", r.mean, ", ", r.parts, ", ", cuda_dialect().type(r.type).element,
-               alone        ? CodeWriter::text_of(", ", pieces, ", 1")
-               : pieces > 1 ? CodeWriter::text_of(", ", pieces)
-                            : "",
-               ">(params.problem, params.reduction[", k, "]",
-               outputs[k] ? CodeWriter::text_of(", &params.operand[", *outputs[k], "]") : std::string(), ");");
+      const std::string function =
+          CodeWriter::text_of("combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ", state_name(r.kind), ", ",
+                              r.mean, ", ", r.parts, ", ", cuda_dialect().type(r.type).element,
+                              alone        ? CodeWriter::text_of(", ", pieces, ", 1")
+                              : pieces > 1 ? CodeWriter::text_of(", ", pieces)
+                                           : "",
+                              ">");
+      const std::string reduction = CodeWriter::text_of(k);
+      const std::string operand = outputs[k] ? CodeWriter::text_of(*outputs[k]) : "";
+      // Clang would put a kernel's parameters into scratch memory for HIP where their place is not constant.
+      if (!calls.empty() && calls.back().function == function && calls.back().operand.empty() == operand.empty() &&
+          !is_hip(options_.arch)) {
+        Combined& before = calls.back();
+        const std::string is = CodeWriter::text_of("blockIdx.y == ", place, " ? ");
+        before.reduction = is + reduction + " : " + before.reduction;
+        if (!operand.empty()) before.operand = is + operand + " : " + before.operand;
+        before.last = place++;
+      } else {
+        calls.push_back({function, reduction, operand, place, place});
+        ++place;
+      }
+    }
+    for (const Combined& call : calls) {
+      const std::string here = call.first == call.last ? CodeWriter::text_of("blockIdx.y == ", call.first)
+                               : call.first == 0
+                                   ? CodeWriter::text_of("blockIdx.y <= ", call.last)
+                                   : CodeWriter::text_of("blockIdx.y >= ", call.first, " && blockIdx.y <= ", call.last);
+      out.line("if (", here, ") ", call.function, "(params.problem, params.reduction[", call.reduction, "]",
+               call.operand.empty() ? std::string() : CodeWriter::text_of(", &params.operand[", call.operand, "]"),
+               ");");
     }
   }
 }

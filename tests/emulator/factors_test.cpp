@@ -76,13 +76,17 @@ class Runner {
       return ran;
     }
     kernel.discovery = plan::discover(kernel.lowered.program, kernel.shape, target, {});
-    for (size_t c = 0; c < kernel.discovery.candidates.size(); ++c) {
-      if (!ran.families.insert(package::gpu(kernel.discovery.candidates[c].config).family).second) continue;
-      kernel.chosen = c;
-      CODETTA_TRY(const std::string wrong, run_plan(graph, plan, {}));
-      if (!wrong.empty()) ran.wrong += fmt::format("candidate {}: {}", c, wrong);
-    }
-    return ran;
+    return run_families(graph, plan);
+  }
+
+  // A program of one kernel: the best candidate of each family.
+  Result<Ran> run_kernel(const std::string& text) {
+    CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
+    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
+    const Target target{Backend::cuda, CpuIsa::generic, device_->facts().arch};
+    CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, {}, {}));
+    if (plan.kernels.size() != 1) return Ran{{}, "it is cut"};
+    return run_families(graph, plan);
   }
 
   Result<Ran> run(const std::string& text, size_t most, const Layouts& layouts = {}) {
@@ -123,6 +127,17 @@ class Runner {
  private:
   static bool has_factors(const plan::PlannedKernel& kernel) {
     return !kernel.lowered.program.factors.empty() || !kernel.lowered.program.more_b.empty();
+  }
+  Result<Ran> run_families(const ir::Graph& graph, plan::Plan& plan) {
+    Ran ran;
+    plan::PlannedKernel& kernel = plan.kernels[0];
+    for (size_t c = 0; c < kernel.discovery.candidates.size(); ++c) {
+      if (!ran.families.insert(package::gpu(kernel.discovery.candidates[c].config).family).second) continue;
+      kernel.chosen = c;
+      CODETTA_TRY(const std::string wrong, run_plan(graph, plan, {}));
+      if (!wrong.empty()) ran.wrong += fmt::format("candidate {}: {}", c, wrong);
+    }
+    return ran;
   }
   Result<std::string> run_plan(const ir::Graph& graph, const plan::Plan& plan, const Layouts& layouts) {
     CODETTA_TRY(package::Package made, emit::emit_package(plan, {.strict = false, .name = "test", .build_id = ""}));
@@ -243,6 +258,19 @@ TEST_F(EmulatedFactors, LargestElementsAndSumsOfExponents) {
     };
     const std::string text = with("sum(exp(s - m), dim=-1)");
     const auto ran = Runner(device_, *compiler_).run_statistics(text, with("min(s, dim=-1)"));
+    ASSERT_TRUE(ran) << text << ran.error().render();
+    EXPECT_EQ(ran->wrong, "") << text;
+    EXPECT_TRUE(ran->families.contains(Simt) && ran->families.contains(Sm80)) << text;
+  }
+}
+
+// Reductions that are combined by one text: each has its own partial results and its own output.
+TEST_F(EmulatedFactors, ReductionsOfOneFunctionBesideOthers) {
+  for (const char* reductions : {"a = sum(h, dim=-1)\n    b = sum(h * 0.5 + 1.0, dim=-1)\n    return h, a, b\n",
+                                 "m = max(h, dim=-1)\n    a = sum(h, dim=-1)\n    b = sum(h * 0.5 + 1.0, dim=-1)\n"
+                                 "    c = sum(h * h, dim=-1)\n    l = min(h, dim=0)\n    return h, m, a, b, c, l\n"}) {
+    const std::string text = std::string("def f(x: bf16[70, 40], w: bf16[40, 150]):\n    h = x @ w\n    ") + reductions;
+    const auto ran = Runner(device_, *compiler_).run_kernel(text);
     ASSERT_TRUE(ran) << text << ran.error().render();
     EXPECT_EQ(ran->wrong, "") << text;
     EXPECT_TRUE(ran->families.contains(Simt) && ran->families.contains(Sm80)) << text;
