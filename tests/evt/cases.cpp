@@ -76,6 +76,8 @@ constexpr Case cases[] = {
     {"as_8_bit_floats", "A=f8e4m3 b_columns", "scale=scalar:4.0 D=f8e4m3[M,N] F=bf16[M,N]",
      "def f(accum, scale):\n    D = accum * scale\n    F = accum\n    return D, F\n"},
     {"singles", "A=f32 tf32", "bias=f32[N] D=f32[M,N]", "def f(accum, bias):\n    D = accum + bias\n    return D\n"},
+    {"singles_by_columns", "A=f32 tf32 b_columns", "bias=f32[N] D=f32[M,N]",
+     "def f(accum, bias):\n    D = accum + bias\n    return D\n"},
     {"doubles", "A=f64", "C=f64[M,N] D=f64[M,N]", "def f(accum, C):\n    D = relu(accum + C)\n    return D\n"},
 };
 
