@@ -144,6 +144,12 @@ void HipBuilder::refuse(const Wanted& wanted, const Text& found) {
   if (at != preludes_.end() && at->second.text == found) at->second.text = nullptr;
 }
 
+// What nobody makes after all can be made later.
+void HipBuilder::forget(const Wanted& wanted) {
+  const std::lock_guard lock(mutex_);
+  preludes_.erase(wanted.digest);
+}
+
 void HipBuilder::make_behind(const HostCompiler& clang, const Wanted& wanted, CompileOptions options) {
   options.cancel = nullptr;  // may be gone when the caller has its kernel
   const std::lock_guard lock(behind_mutex_);
@@ -223,7 +229,7 @@ Result<HipOutput> HipBuilder::compile(const HostCompiler& clang, const HipJob& j
     compile(0);
   const bool cancelled = !*made && has_code(made->error(), diag::Code::compile_cancelled);
   if (first && behind && cancelled)
-    compile(1);  // which is cancelled, too
+    forget(*wanted);
   else if (first && behind)
     make_behind(clang, *wanted, options);
   if (*made || whole || cancelled || has_code(made->error(), diag::Code::compile_timeout)) return *std::move(made);

@@ -59,6 +59,7 @@ class HipBuilder {
   Text find(const Wanted& wanted, bool& first);
   Text make(const HostCompiler& clang, const Wanted& wanted, const CompileOptions& options);
   void refuse(const Wanted& wanted, const Text& found);
+  void forget(const Wanted& wanted);
   void make_behind(const HostCompiler& clang, const Wanted& wanted, CompileOptions options);
 
   class Running;
