@@ -233,8 +233,6 @@ TEST(RegionsProperty, WhatOtherCompilersGetWrong) {
   }
 }
 
-// Products of one A are one kernel where none needs another, their types agree, and what is behind them lies where
-// they do.
 // Values that kernels store and that neither the program returns nor any kernel reads.
 std::vector<ir::NodeId> stored_for_nobody(const plan::ProgramRegions& regions, bool of_products) {
   std::set<ir::NodeId> read;
@@ -291,6 +289,8 @@ TEST(RegionsProperty, NothingIsStoredForNobody) {
   EXPECT_GT(planned, count * 9 / 10);
 }
 
+// Products of one A are one kernel where none needs another, their types agree, and what is behind them lies where
+// they do.
 TEST(RegionsProperty, ProductsOfOneFactor) {
   const struct {
     const char* body;
