@@ -440,8 +440,22 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
 // How tensors are that few programs are planned for.
 struct Unusual {
   bool empty = false;   // some have no elements
-  bool uneven = false;  // leading dims of some, seen as one, have no stride
+  bool uneven = false;  // leading dims of a factor, seen as one, have no stride
 };
+
+Unusual unusual(const package::Package& package, const std::vector<NamedArgument>& arguments) {
+  Unusual found;
+  const std::vector<uint32_t> factors = package::uneven_factors(package);
+  for (const NamedArgument& argument : arguments) {
+    const TensorView* tensor = argument.value.tensor();
+    if (tensor == nullptr) continue;
+    found.empty = found.empty || tensor->empty();
+    const bool is_factor = std::any_of(factors.begin(), factors.end(),
+                                       [&](uint32_t b) { return package.buffers[b].name == argument.name; });
+    found.uneven = found.uneven || (is_factor && !tensor->empty() && !runtime::batch_stride(*tensor));
+  }
+  return found;
+}
 
 // What relies on less. What few need is left out where nothing asks for it, and else comes at once.
 std::optional<plan::Alignment> less_than(plan::Alignment alignment, bool on_gpu, const Unusual& tensors) {
@@ -557,16 +571,9 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
   if (!state) return driver::placed(state.error(), compiled->program->function);
   bool unaligned = false;
   auto execution = prepare_unplaced(*state, arguments, options, captured, unaligned);
-  Unusual tensors;
-  for (const NamedArgument& argument : arguments) {
-    const TensorView* tensor = argument.value.tensor();
-    if (tensor == nullptr) continue;
-    tensors.empty = tensors.empty || tensor->empty();
-    tensors.uneven = tensors.uneven || (!tensor->empty() && !runtime::batch_stride(*tensor));
-  }
   // Within a capture nothing is compiled, and what is compiled by then is taken.
   while (!execution && unaligned) {
-    auto less = less_aligned(**state, tensors, !captured);
+    auto less = less_aligned(**state, unusual(*(*state)->package, arguments), !captured);
     if (!less) return driver::placed(less.error(), compiled->program->function);
     if (*less == nullptr) break;
     *state = *less;

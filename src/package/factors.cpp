@@ -22,20 +22,28 @@ bool leads_by_several(const std::vector<types::Dim>& shape) {
   return std::count_if(shape.begin(), shape.end() - 2, may_be_several) > 1;
 }
 
-bool may_be_uneven(const Package& package) {
+std::vector<uint32_t> uneven_factors(const Package& package) {
+  std::vector<uint32_t> found;
   const auto of_caller = [&](uint32_t b) {
     const Buffer& buffer = package.buffers[b];
     return (buffer.role == Buffer::Role::Argument || buffer.role == Buffer::Role::Output) &&
            leads_by_several(buffer.shape);
   };
-  const auto reads = [&](const Step& step) {
-    const auto* launch = std::get_if<LaunchKernel>(&step);
-    if (launch == nullptr) return false;
-    const std::vector<uint32_t> factors = factors_read(package, *launch);
-    return std::any_of(factors.begin(), factors.end(), of_caller);
+  const auto look = [&](const StepList& list) {
+    for (const Step& step : list) {
+      const auto* launch = std::get_if<LaunchKernel>(&step);
+      if (launch == nullptr) continue;
+      for (const uint32_t b : factors_read(package, *launch))
+        if (of_caller(b)) found.push_back(b);
+    }
   };
-  const auto any = [&](const StepList& list) { return std::any_of(list.begin(), list.end(), reads); };
-  return any(package.steps) || std::any_of(package.step_lists.begin(), package.step_lists.end(), any);
+  look(package.steps);
+  for (const StepList& list : package.step_lists) look(list);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
 }
+
+bool may_be_uneven(const Package& package) { return !uneven_factors(package).empty(); }
 
 }  // namespace codetta::package

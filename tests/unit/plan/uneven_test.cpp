@@ -39,7 +39,8 @@ TEST(PlanForUnevenFactors, WhatMayBeUnevenIsCopied) {
       // One stride is enough for one dim.
       {"x: f32['b', 'm', 8], w: f32[8, 8]", "    h = x @ w\n    y = h @ w\n    return y, h\n", 0},
       {"x: f32['b', 1, 'm', 8], w: f32[8, 8]", "    h = x @ w\n    y = h @ w\n    return y, h\n", 0},
-      // What is read by index arithmetic lies anywhere.
+      // What is read by index arithmetic lies anywhere, and so does what an epilogue reads.
+      {"x: f32['b', 3, 'm', 8], w: f32[8, 8], r: f32['b', 3, 'm', 8]", "    y = relu(x @ w + r)\n    return y\n", 1},
       {"x: f32['b', 3, 'm', 8], w: f32[8, 8], r: f32['b', 3, 'm', 8]",
        "    h = relu(x) @ w\n    y = h + r\n    return y, h\n", 0},
   };
@@ -49,6 +50,7 @@ TEST(PlanForUnevenFactors, WhatMayBeUnevenIsCopied) {
       const auto any = plan_on(target, text, plan::Alignment::Any);
       ASSERT_TRUE(any) << any.error().render();
       EXPECT_EQ(copies_in(*any), 0u) << target << text;
+      EXPECT_EQ(package::uneven_factors(test::package_of(*any)).size(), one.copies) << target << text;
       EXPECT_EQ(package::may_be_uneven(test::package_of(*any)), one.copies != 0) << target << text;
       for (const auto alignment : {plan::Alignment::Uneven, plan::Alignment::Empty}) {
         const auto uneven = plan_on(target, text, alignment);
