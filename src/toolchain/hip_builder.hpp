@@ -36,8 +36,9 @@ class HipBuilder {
       : cache_(std::move(cache)), processors_(processors), most_bytes_(most_bytes) {}
 
   // compile_hip(). The first job of a prelude precompiles it for others by another process: at the same time, or, where
-  // its own parts take all processors, behind it, while nobody waits (but the end of this). Errors: as compile_hip;
-  // what becomes of the prelude fails no job, and one that Clang refuses is not used again.
+  // its own parts take all processors, behind it, one at a time: only the next prelude of that kind and the end of this
+  // wait for it. Errors: as compile_hip; what becomes of the prelude fails no job, and one that Clang refuses is not
+  // used again.
   Result<HipOutput> compile(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
   // Precompiles the job's prelude unless that has been done or tried. Whether it is there now.
   bool prepare(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);
