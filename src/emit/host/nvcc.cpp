@@ -104,7 +104,10 @@ std::vector<std::string> nvcc_host_flags(bool lean) {
 }
 
 std::vector<std::string> nvcc_link_flags(const Library& library, const std::string& file_name) {
-  return {"-shared", "-Xlinker=--version-script=" + library.name + ".map", "-Xlinker=-soname=" + file_name, "-ldl"};
+  // Helper functions of a user's kernel that are not static are in each unit of its kernels. On the host they are stubs
+  // that nobody calls.
+  return {"-shared", "-Xlinker=--allow-multiple-definition", "-Xlinker=--version-script=" + library.name + ".map",
+          "-Xlinker=-soname=" + file_name, "-ldl"};
 }
 
 std::string nvcc_script(const Library& library, const std::vector<NvccUnit>& units, const std::string& file_name) {
