@@ -44,8 +44,8 @@ PROGRAMS = {
 }
 # Factors of two leading dims, which another program copies where they have no one stride.
 UNEVEN = """def attend(x: f16["b", 3, "m", 64], k: f16["b", 3, "m", 64]):
-    s = exp(x @ transpose(k, 2, 3) * 0.125)
-    y = s @ k
+    s = cast(exp(x @ transpose(k, 2, 3) * 0.125), f16)
+    y = cast(s @ k, f16)
     return s, y
 """
 KERNELS = {"hooked": ["--kernel", f"running_sums={SOURCE / 'examples/user_kernel/hooked_sums.cu'}"]}
