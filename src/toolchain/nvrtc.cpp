@@ -25,6 +25,7 @@ namespace codetta::toolchain {
 namespace {
 
 constexpr int oldest_version = 12000;
+constexpr int first_with_a_cache = 12090;  // of the driver, which keeps what NVRTC makes
 constexpr size_t max_library_bytes = size_t{1} << 30;
 constexpr std::array<const char*, 3> library_names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 constexpr const char* library_folder = "/usr/local/cuda/lib64";
@@ -149,6 +150,9 @@ Result<CudaOutput> Nvrtc::compile(const CudaJob& job, const CudaCompileOptions& 
   std::vector<const char*> flags;
   for (const std::string& flag : job.flags) flags.push_back(flag.c_str());
   flags.push_back("--ptxas-options=-v");  // changes the log only
+  // What the driver's cache has comes without the assembler's remarks, so that a kernel that spills would pass for one
+  // that does not.
+  if (version_ >= first_with_a_cache) flags.push_back("--no-cache");
 
   Functions::Program program = nullptr;
   int status = call.create(&program, job.source.c_str(), std::string(nvrtc_source_name).c_str(), headers.count(),
