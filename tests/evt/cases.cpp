@@ -78,6 +78,15 @@ constexpr Case cases[] = {
     {"singles", "A=f32 tf32", "bias=f32[N] D=f32[M,N]", "def f(accum, bias):\n    D = accum + bias\n    return D\n"},
     {"singles_by_columns", "A=f32 tf32 b_columns", "bias=f32[N] D=f32[M,N]",
      "def f(accum, bias):\n    D = accum + bias\n    return D\n"},
+    {"doubles_reduced", "A=f64 nondeterministic", "D=f64[M,N] high=f64[M,1] low=f64[N] total=f64[1]",
+     "def f(accum):\n    D = accum\n    high = max(accum, axis=\"row\")\n    low = min(accum, axis=\"column\")\n    "
+     "total = sum(accum)\n    return D, high, low, total\n"},
+    {"wide_reductions", "A=i8 b_columns nondeterministic", "D=i32[M,N] high=i64[M,1] low=i64[N] total=i64[N]",
+     "def f(accum):\n    D = accum\n    x = cast(accum, i64)\n    high = max(x, axis=\"row\")\n    low = min(x, "
+     "axis=\"column\")\n    total = sum(x, axis=\"column\")\n    return D, high, low, "
+     "total\n"},
+    {"sixteen_bit_integers", "A=bf16", "X=i16[M,N] D=bf16[M,N] q=u16[M,N] r=i16[M,N]",
+     "def f(accum, X):\n    D = accum + X\n    q = cast(accum, bf16)\n    r = cast(accum, f16)\n    return D, q, r\n"},
     {"doubles", "A=f64", "C=f64[M,N] D=f64[M,N]", "def f(accum, C):\n    D = relu(accum + C)\n    return D\n"},
 };
 

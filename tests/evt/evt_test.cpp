@@ -325,6 +325,8 @@ TEST(EvtRefusals, SayWhatToDo) {
       {"row_of_a_matrix", "", "X=f16[M,1]:ld=7 D=f16[M,N]", "def f(accum, X):\n    D = accum + X\n    return D\n"},
       "cutlass:sm_90a", 407,
       "Cannot create example tensor for X with non-contiguous layout, received stride: [7, 1] and shape: [256, 1]");
+  expect_refused({"sixteen", "", "D=i16[M,N]", "def f(accum):\n    D = accum\n    return D\n"}, "cutlass:sm_90a", 407,
+                 "CUTLASS has no TMA format of i16");
   // E0311
   expect_refused({"positions", "", "D=f16[M,N]",
                   "def f(accum):\n    D = where(col_index() <= row_index(), accum, 0.0)\n    return D\n"},
@@ -350,6 +352,17 @@ TEST(EvtRefusals, SayWhatToDo) {
   expect_refused({"mean", "", "D=f16[M,N] s=f32[M,1]",
                   "def f(accum):\n    D = accum\n    s = mean(accum, axis=\"row\")\n    return D, s\n"},
                  "cutlass:sm_90a", 409, "CUTLASS cannot reduce by mean");
+  for (const char* narrow : {"i8", "u8", "i16", "u16"}) {
+    const std::string arguments = std::string("D=f16[M,N] s=") + narrow + "[M,1]",
+                      text = std::string("def f(accum):\n    D = accum\n    s = max(cast(accum, ") + narrow +
+                             "), axis=\"row\")\n    return D, s\n";
+    const Case c{"narrow", "nondeterministic", arguments, text};
+    expect_refused(c, "cutlass:sm_80", 409, std::string("the reduction s has no atomic operations of ") + narrow);
+    EXPECT_TRUE(emit_evt(problem_of(c).arguments, options_of(c, "cutlass:sm_90a")).has_value()) << narrow;
+  }
+  expect_refused({"wide_total", "nondeterministic", "D=f16[M,N] s=f64[1]",
+                  "def f(accum):\n    D = accum\n    s = sum(cast(accum, f64))\n    return D, s\n"},
+                 "cutlass:sm_90a", 409, "what fills memory for Sm90ScalarReduction has no values of 64 bits");
   // E0419
   expect_refused({"large", "", "a=f32[M,N] b=f32[M,N] c=f32[M,N] d=f32[M,N] D=f32[M,N]",
                   "def f(accum, a, b, c, d):\n    D = accum + a * b + c * d\n    return D\n"},

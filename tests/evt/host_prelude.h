@@ -16,6 +16,15 @@ void __threadfence();
 float __double2float_rz(double);
 int __float_as_int(float);
 float __int_as_float(int);
+long long __double_as_longlong(double);
+double __longlong_as_double(long long);
+// With types that CUDA has them of.
+long long atomicMin(long long*, long long);
+long long atomicMax(long long*, long long);
+unsigned long long atomicMin(unsigned long long*, unsigned long long);
+unsigned long long atomicMax(unsigned long long*, unsigned long long);
+int atomicAdd(int*, int);
+unsigned long long atomicAdd(unsigned long long*, unsigned long long);
 namespace cutlass::arch {
 int SmId();
 int LaneId();

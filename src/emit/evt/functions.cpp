@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "base/code_writer.hpp"
 #include "types/dtype.hpp"
@@ -26,8 +27,12 @@ struct Upstream {
   std::string_view function, name;
 };
 // Element by element, IEEE, and nothing else: the meaning is the same.
-constexpr Upstream upstream[] = {
-    {"add", "cutlass::plus"}, {"sub", "cutlass::minus"}, {"mul", "cutlass::multiplies"}, {"div", "cutlass::divides"}};
+constexpr Upstream upstream[] = {{"add", "cutlass::plus"},
+                                 {"sub", "cutlass::minus"},
+                                 {"mul", "cutlass::multiplies"},
+                                 {"div", "cutlass::divides"},
+                                 {"atomic_add", "cutlass::atomic_add"},
+                                 {"atomic_max", "cutlass::atomic_maximum"}};
 
 const Function* find(std::string_view name) {
   const auto* found =
@@ -43,7 +48,8 @@ bool mentions(const std::set<std::string>& used, std::string_view word) {
 
 // What the structs call.
 void print_helpers(base::CodeWriter& out, const std::set<std::string>& used) {
-  if (mentions(used, "word(")) {
+  const auto is_wide = [](const std::string& name) { return name.starts_with("atomic_") && name.ends_with("_wide"); };
+  if (mentions(used, "word(") || std::any_of(used.begin(), used.end(), is_wide)) {
     out.line("using word = unsigned long long;");
     out.blank();
   }
@@ -73,7 +79,6 @@ void print_helpers(base::CodeWriter& out, const std::set<std::string>& used) {
 // The least of what is there and a value; upstream has the largest only. Positive floats order as integers do, negative
 // ones the other way round as unsigned integers.
 void print_atomic_min(base::CodeWriter& out) {
-  out.blank();
   out.line("template <class T>");
   {
     const auto body = out.block_with("};", "struct atomic_min_of");
@@ -86,6 +91,37 @@ void print_atomic_min(base::CodeWriter& out) {
   out.line("return __int_as_float(atomicMin((int*)place, __float_as_int(value)));");
 }
 
+// Of 64 bits, which upstream has none of but sums of doubles; CUDA's integers are long long.
+void print_atomic_wide(base::CodeWriter& out, std::string_view name) {
+  const auto one = [&](const std::string& type, const std::string& function, const std::string& word) {
+    out.line("CUTLASS_DEVICE ", type, " operator()(", type, "* place, ", type, " value) const { return ", type, "(",
+             function, "((", word, "*)place, ", word, "(value))); }");
+  };
+  out.line("template <class T>");
+  if (name == "atomic_add_wide") {
+    const auto body = out.block_with("};", "struct ", name);
+    return one("T", "atomicAdd", "word");
+  }
+  const bool is_min = name == "atomic_min_wide";
+  const std::string same = is_min ? "atomicMin" : "atomicMax", other = is_min ? "atomicMax" : "atomicMin";
+  {
+    const auto body = out.block_with("};", "struct ", name);
+    out.line("using whole = long long;  // T is int64_t");
+    one("T", same, "whole");
+  }
+  out.line("template <>");
+  {
+    const auto body = out.block_with("};", "struct ", name, "<uint64_t>");
+    one("uint64_t", same, "word");
+  }
+  out.line("template <>");
+  const auto body = out.block_with("};", "struct ", name, "<double>");
+  const auto call = out.block("CUTLASS_DEVICE double operator()(double* place, double value) const");
+  out.line("long long const bits = __double_as_longlong(value);");
+  out.line("if (::signbit(value)) return __longlong_as_double(", other, "((word*)place, word(bits)));");
+  out.line("return __longlong_as_double(", same, "((long long*)place, bits));");
+}
+
 }  // namespace
 
 std::string function_for(types::Op op, DType type) {
@@ -95,6 +131,13 @@ std::string function_for(types::Op op, DType type) {
     return name;
   }
   return name;
+}
+
+std::string atomic_function(ReduceFunction reduce, DType type) {
+  const bool is_wide = types::bits(type) == 64;
+  if (reduce == ReduceFunction::Sum) return is_wide && !types::is_float(type) ? "atomic_add_wide" : "atomic_add";
+  if (reduce == ReduceFunction::Max) return is_wide ? "atomic_max_wide" : "atomic_max";
+  return is_wide ? "atomic_min_wide" : "atomic_min_of";
 }
 
 std::string functor_name(const std::string& function) {
@@ -140,16 +183,25 @@ std::string functor_text(const std::set<std::string>& used) {
     out.line("template <class T, int N>");
     out.line("struct ", function.name, "<cutlass::Array<T, N>> : Fragmentwise<", function.name, ", T, N> {};");
   }
-  if (used.contains("atomic_min_of")) {
+  std::vector<std::string> atomics;
+  for (const std::string& name : used) {
+    if (name.starts_with("atomic_")) atomics.push_back(name);
+  }
+  for (const std::string& name : atomics) {
     any = true;
-    print_atomic_min(out);
+    out.blank();
+    if (name == "atomic_min_of") {
+      print_atomic_min(out);
+    } else {
+      print_atomic_wide(out, name);
+    }
   }
   out.blank();
   out.line("}  // namespace codetta_evt");
-  if (used.contains("atomic_min_of")) {
+  for (const std::string& name : atomics) {
     out.blank();
     out.line("template <class T>");
-    out.line("struct cutlass::is_atomic<codetta_evt::atomic_min_of<T>> : cutlass::platform::true_type {};");
+    out.line("struct cutlass::is_atomic<codetta_evt::", name, "<T>> : cutlass::platform::true_type {};");
   }
   return any ? out.str() : std::string();
 }

@@ -7,12 +7,15 @@
 #include <string>
 
 #include "codetta/tensor.hpp"
+#include "emit/evt/nodes.hpp"
 #include "types/op.hpp"
 
 namespace codetta::emit::evt {
 
 // The name of the function that an element-wise op is in a type: "add", "relu", "floordiv_int".
 std::string function_for(types::Op op, DType type);
+// Of what reduces in memory, of 32 or 64 bits.
+std::string atomic_function(ReduceFunction reduce, DType type);
 // The template's name in the emitted text: "cutlass::plus", "codetta_evt::relu".
 std::string functor_name(const std::string& function);
 // The definitions of those that are ours, with what they need; empty when none is.

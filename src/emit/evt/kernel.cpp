@@ -390,12 +390,18 @@ class KernelWriter {
     out_.line("constexpr int tensor_count = ", tensors_.size() + 2, ";");
     out_.blank();
     {
-      const auto body = out_.block("int check(int64_t const* sizes, void* const* tensors, int64_t const* strides)");
+      const auto body = out_.block("int check_sizes(int64_t const* sizes)");
       out_.line("for (int i = 0; i < 4; ++i) {");
       out_.line(
           "  if (sizes[i] < 0 || sizes[i] > 2147483647) return failed(-1, \"size %d is %lld: not from 0 to "
           "2147483647\", i, (long long)sizes[i]);");
       out_.line("}");
+      out_.line("return 0;");
+    }
+    out_.line("bool is_empty(int64_t const* sizes) { return sizes[0] == 0 || sizes[1] == 0 || sizes[3] == 0; }");
+    {
+      const auto body = out_.block("int check(int64_t const* sizes, void* const* tensors, int64_t const* strides)");
+      out_.line("if (int const wrong = check_sizes(sizes)) return wrong;");
       out_.line("for (int i = 0; i < tensor_count; ++i) {");
       out_.line("  BoundTensor const& t = tensor_table[i];");
       out_.line("  if (tensors[i] == nullptr) return failed(-2, \"%s is null\", t.name);");
@@ -434,10 +440,12 @@ class KernelWriter {
       const auto body = out_.block("extern \"C\" int ", name,
                                    "_workspace(int64_t const* sizes, void* const* tensors, int64_t const* strides, "
                                    "void const* const* numbers, int64_t* bytes)");
+      out_.line("last_error[0] = 0;");
       out_.line("*bytes = 0;");
+      out_.line("if (int const wrong = check_sizes(sizes)) return wrong;");
       out_.line(
-          "if (sizes[0] * sizes[1] * sizes[3] != 0) *bytes = int64_t(Gemm::get_workspace_size(arguments_of(sizes, "
-          "tensors, strides, numbers)));");
+          "if (!is_empty(sizes)) *bytes = int64_t(Gemm::get_workspace_size(arguments_of(sizes, tensors, strides, "
+          "numbers)));");
       out_.line("return 0;");
     }
     out_.blank();
@@ -449,7 +457,7 @@ class KernelWriter {
     out_.line("auto const stream = static_cast<cudaStream_t>(stream_handle);");
     out_.line("if (int const wrong = check(sizes, tensors, strides)) return wrong;");
     const bool fills = !text_.tree.reductions.empty();
-    out_.line("if (sizes[0] * sizes[1] * sizes[3] == 0) {");
+    out_.line("if (is_empty(sizes)) {");
     if (fills) out_.line("  fill_reductions(sizes, tensors, strides, stream);");
     out_.line("  return 0;");
     out_.line("}");

@@ -167,7 +167,8 @@ class Lowering {
     const DType from = type;
     if (to == DType::boolean) return compute("nonzero", carried(from), carried(from), {value}, origin);
     if (types::is_integer(to)) {
-      if (types::is_float(from)) return compute("quantize_" + std::string(dtype_name(to)), from, to, {value}, origin);
+      if (types::is_float(from))
+        return compute("quantize_" + std::string(dtype_name(to)), carried(from), to, {value}, origin);
       if (!types::is_bool(from) && !holds(to, from))
         return compute("wrap_" + std::string(dtype_name(to)), from, to, {value}, origin);
       return value;
@@ -245,6 +246,10 @@ class Lowering {
     stored_at(from, before, value, id);
     return {};
   }
+  // What the architecture's atomic reductions can be computed in.
+  [[nodiscard]] bool has_atomics(DType type) const {
+    return types::bits(type) == 32 || (types::bits(type) == 64 && problem_.arch == Arch::Sm80);
+  }
   struct Reduction {
     Kind kind = Kind::RowReduce;
     size_t operand = 0;
@@ -298,6 +303,15 @@ class Lowering {
                     : "allow it with deterministic=false (--nondeterministic), or reduce over rows or columns only");
     }
     const DType type = graph_.type(output.node).dtype;
+    if (atomic && !has_atomics(type)) {
+      const bool narrow = types::bits(type) < 32;
+      return at(diag::Code::family_reductions,
+                fmt::format("the reduction {} has no atomic operations of {}", output.name, dtype_name(type)),
+                output.node)
+          .reason(narrow ? "devices have them of 32 and 64 bits"
+                         : "what fills memory for Sm90ScalarReduction has no values of 64 bits")
+          .help(narrow ? "cast what is reduced to i32" : "cast what is reduced to i32 or f32, or use a cuda target");
+    }
     if (output.dtype != type && (atomic || !types::is_float(type) || !types::is_float(output.dtype))) {
       return at(diag::Code::family_reductions,
                 fmt::format("the reduction {} cannot be stored as {}", output.name, dtype_name(output.dtype)),

@@ -356,9 +356,10 @@ class Printer {
     tree_.alignments[node.operand] = std::max(tree_.alignments[node.operand], together * bits / 8);
     const std::string style = load ? "" : ", " + rounding();
     const std::string base = "cutlass::epilogue::fusion::Sm90Aux" + std::string(load ? "Load<" : "Store<");
-    if (together * bits < 128) {
-      tree_.notes.push_back(
-          fmt::format("{}: moved element by element, since its strides are no multiples of 16 bytes", tensor.name));
+    if (together * bits < 128 || !has_tma_format(tensor.dtype)) {
+      tree_.notes.push_back(fmt::format("{}: moved element by element, since {}", tensor.name,
+                                        together * bits < 128 ? "its strides are no multiples of 16 bytes"
+                                                              : "CUTLASS has no TMA format of its type"));
       return alias(
           load ? "Aux" : "Store",
           base + "0, void, " + element + style + ", " + stride + ", void, void, " + std::to_string(together) + ">",
@@ -390,11 +391,8 @@ class Printer {
     if (node.reduce != ReduceFunction::Sum)
       functions_.insert(node.reduce == ReduceFunction::Max ? "reduce_max" : "reduce_min");
     if (node.reduce == ReduceFunction::Sum && !types::is_float(node.compute)) functions_.insert("add_int");
-    if (atomic && node.reduce == ReduceFunction::Min) functions_.insert("atomic_min_of");
-    const std::string memory = !atomic                              ? function
-                               : node.reduce == ReduceFunction::Sum ? "cutlass::atomic_add"
-                               : node.reduce == ReduceFunction::Max ? "cutlass::atomic_maximum"
-                                                                    : "codetta_evt::atomic_min_of";
+    const std::string memory = atomic ? functor_name(atomic_function(node.reduce, node.compute)) : function;
+    if (memory.starts_with("codetta_evt::atomic")) functions_.insert(atomic_function(node.reduce, node.compute));
     tree_.reductions.push_back(node.operand);
     tree_.reduction_kinds.push_back(node.kind);
     tree_.identities.push_back(cpp_type(node.compute) + "(" + node.immediate + ")");

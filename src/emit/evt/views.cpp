@@ -53,6 +53,8 @@ std::vector<Dim> row_major_strides(const std::vector<Dim>& shape) {
   return strides;
 }
 
+bool has_tma_format(DType dtype) { return dtype != DType::i16; }
+
 bool is_row_major(const std::array<Dim, 3>& strides) { return is(strides[1], 1); }
 
 int access_elements(const std::array<Dim, 3>& strides, int bits, const std::map<std::string, int64_t>& hints,
@@ -231,6 +233,11 @@ Result<void> Views::collective(size_t operand, const std::array<Dim, 3>& strides
         .help("pad its rows to a multiple of 16 bytes, or use a cuda target, whose kernels take any strides");
   };
   if (!rows || !columns) return wrong("it has one value for several elements");
+  if (!has_tma_format(tensor.dtype)) {
+    return at(node, fmt::format("{} cannot be moved by TMA", tensor.name))
+        .reason(fmt::format("CUTLASS has no TMA format of {}", dtype_name(tensor.dtype)))
+        .help("bind a tensor of i32, or use a cuda target");
+  }
   const int bits = types::bits(tensor.dtype);
   bool assumed = false;
   const int together = access_elements(strides, bits, problem_.hints, assumed);

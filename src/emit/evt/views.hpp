@@ -41,6 +41,7 @@ class Views {
 // bytes. `assumed` becomes true where only likely values of symbols say so.
 int access_elements(const std::array<Dim, 3>& strides, int bits, const std::map<std::string, int64_t>& hints,
                     bool& assumed);
+bool has_tma_format(DType dtype);                      // of CUTLASS's, which leave i16 out
 bool is_row_major(const std::array<Dim, 3>& strides);  // consecutive columns are consecutive in memory
 
 }  // namespace codetta::emit::evt
