@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Llama-style decoder block in bf16 on one NVIDIA GPU: our library against PyTorch eager and torch.compile, in turn, on the same tensors.
 Usage: programs.py --build CODETTA FOLDER [--tune SECONDS]     libraries, one for each batch x sequence as hints; needs no GPU, but to tune
-       programs.py --run FOLDER [--profile] [--peers eager,compile] [--only 1x1,...] [--seconds S] [--out FILE.md]
+       programs.py --run FOLDER [--beside FOLDER,...] [--profile] [--peers eager,compile] [--only 1x1,...] [--seconds S] [--out FILE.md]
+                                                              --beside: libraries of other builds, tuned ones say, in turn with these
 
 All sides compute attention by plain softmax. CUDA graphs replayed in turn, medians of 11 rounds or more; a ratio is the best peer's time over
 ours. Every row of every item is checked against the same block in float64, before the measurement and again after it. --profile: of each
@@ -192,8 +193,10 @@ def measure(options):
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     peers = [p for p in options.peers.split(",") if p]
     only = [size for size in options.only.split(",") if size]
-    table = ["| batch x sequence | ours, us | " + " | ".join(f"{p}, us" for p in peers) + " | best peer over ours | largest error |",
-             "|---|---|" + "---|" * len(peers) + "---|---|"]
+    beside = [pathlib.Path(folder) for folder in options.beside.split(",") if folder]
+    others = [f"ours of {folder.name}" for folder in beside]
+    table = ["| batch x sequence | ours, us | " + " | ".join(f"{side}, us" for side in others + peers) + " | best peer over ours | largest error |",
+             "|---|---|" + "---|" * len(others + peers) + "---|---|"]
     for batch, sequence in SIZES:
         if only and f"{batch}x{sequence}" not in only:
             continue
@@ -205,6 +208,16 @@ def measure(options):
         error = largest_error(torch, tensors, output)
         assert error < TOLERANCE, f"{batch}x{sequence}: {error} of the largest element"
         sides = {"codetta": captured(torch, run)}
+        outputs = []  # which the graphs write
+        for other, folder in zip(others, beside):
+            made = torch.full_like(output, float("nan"))
+            outputs.append(made)
+            other_run, _ = ours(torch, folder, tensors, made)
+            other_run()
+            torch.cuda.synchronize()
+            found = largest_error(torch, tensors, made)
+            assert found < TOLERANCE, f"{batch}x{sequence}, {other}: {found} of the largest element"
+            sides[other] = captured(torch, other_run)
         for peer in peers:
             block = block_of(torch, torch.float32)
             if peer == "compile":
@@ -221,7 +234,7 @@ def measure(options):
         after = largest_error(torch, tensors, output)
         assert after < TOLERANCE, f"{batch}x{sequence}: {after} of the largest element when replayed"
         best = min((times[p] for p in peers), default=float("nan"))
-        table.append(f"| {batch}x{sequence} | {times['codetta']:.1f} | " + " | ".join(f"{times[p]:.1f}" for p in peers) +
+        table.append(f"| {batch}x{sequence} | {times['codetta']:.1f} | " + " | ".join(f"{times[side]:.1f}" for side in others + peers) +
                      f" | {best / times['codetta']:.3f} | {error:.4f} |")
         print(table[-1], f"workspace {workspace / 2 ** 20:.1f} MiB", flush=True)
         if options.profile:
@@ -239,6 +252,7 @@ def main():
     parser.add_argument("--build", nargs=2, metavar=("CODETTA", "FOLDER"))
     parser.add_argument("--run", type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--tune", type=float, default=0, metavar="SECONDS")
+    parser.add_argument("--beside", default="", metavar="FOLDER,...")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--peers", default="eager,compile")
     parser.add_argument("--only", default="")
