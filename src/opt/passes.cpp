@@ -20,17 +20,6 @@ Result<ir::Graph> run_rules(const ir::Graph& graph, std::span<const Rule> rules,
   return result;
 }
 
-// Whether a launch could not tell the items apart: of leading dims that are not 1, all but the first need constant
-// sizes.
-bool has_mixed_items(const std::vector<types::Dim>& shape) {
-  size_t leading = 0;
-  for (size_t d = 0; d + 2 < shape.size(); ++d) {
-    if (shape[d] == types::Dim::constant(1)) continue;
-    if (leading++ > 0 && !shape[d].is_constant()) return true;
-  }
-  return false;
-}
-
 constexpr bool needs_are_met() {
   unsigned established = 0;
   for (const Pass& pass : all_passes) {

@@ -2,6 +2,8 @@
 // Products with a dim of size 1, and reductions over such dims: what a program of one token is full of. As rows of one
 // product, or as work on elements and rows, they need no kernel of their own. And what has no elements.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "opt/rules.hpp"
 #include "types/dtype.hpp"
@@ -38,6 +40,76 @@ Candidate multiplied(NodeId a, NodeId b, DType accumulator, RuleContext& x) {
   return {Op::mul, {widened(a), widened(b)}, {}, type};
 }
 
+Dim product_of(std::vector<Dim>::const_iterator first, std::vector<Dim>::const_iterator last) {
+  Dim product = Dim::constant(1);
+  for (; first != last; ++first) product = product * *first;
+  return product;
+}
+
+// Whether the three axes of a kernel tell all dims apart: of what an axis takes together all but the first are
+// constant.
+bool folds(const std::vector<Dim>& shape) {
+  size_t axes = 0;
+  for (const Dim& dim : shape) axes += !is_one(dim) && (axes == 0 || !dim.is_constant()) ? 1 : 0;
+  return axes <= 3;
+}
+
+NodeId reshaped(NodeId node, std::vector<Dim> shape, RuleContext& x) {
+  ir::TensorType type = x.type(node);
+  if (type.shape == shape) return node;
+  type.shape = std::move(shape);
+  return x.add({Op::reshape, {node}, ir::ReshapeAttr{type.shape}, type});
+}
+
+NodeId repeated(NodeId node, std::vector<Dim> shape, RuleContext& x) {
+  ir::TensorType type = x.type(node);
+  type.shape = std::move(shape);
+  return x.add({Op::broadcast, {node}, ir::ReshapeAttr{type.shape}, type});
+}
+
+// A factor with one matrix for each item of `leading`, which become one dim; or with one for all of them.
+NodeId with_one_batch_dim(NodeId factor, const std::vector<Dim>& leading, RuleContext& x) {
+  const std::vector<Dim> own = x.type(factor).shape;
+  const std::vector<Dim> matrix(own.end() - 2, own.end());
+  if (std::all_of(own.begin(), own.end() - 2, is_one)) return reshaped(factor, matrix, x);
+  std::vector<Dim> whole = leading;
+  whole.insert(whole.end(), matrix.begin(), matrix.end());
+  if (own != whole && folds(whole)) {
+    factor = repeated(factor, whole, x);
+  } else if (own != whole) {  // dims that are repeated together, or not, are one
+    std::vector<Dim> from, to;
+    std::optional<bool> repeats;
+    for (size_t d = 0; d < whole.size(); ++d) {
+      const size_t missing = whole.size() - own.size();
+      const Dim dim = d < missing ? Dim::constant(1) : own[d - missing];
+      if (is_one(whole[d])) continue;
+      if (std::exchange(repeats, is_one(dim)) != is_one(dim)) {
+        from.push_back(Dim::constant(1));
+        to.push_back(Dim::constant(1));
+      }
+      from.back() = from.back() * dim;
+      to.back() = to.back() * whole[d];
+    }
+    factor = repeated(reshaped(factor, from, x), to, x);
+  }
+  return reshaped(factor, {product_of(leading.begin(), leading.end()), matrix[0], matrix[1]}, x);
+}
+
+// Items that a launch cannot tell apart are those of one dim.
+Candidate with_one_batch_dim(const Candidate& n, RuleContext& x) {
+  const std::vector<Dim> leading(n.type.shape.begin(), n.type.shape.end() - 2);
+  Candidate product = n;
+  for (NodeId& factor : product.operands) factor = with_one_batch_dim(factor, leading, x);
+  product.type.shape.erase(product.type.shape.begin(), product.type.shape.end() - 2);
+  product.type.shape.insert(product.type.shape.begin(), product_of(leading.begin(), leading.end()));
+  return {Op::reshape, {x.add(product)}, ir::ReshapeAttr{n.type.shape}, n.type};
+}
+
+Rewrite mixed_items(const Candidate& n, RuleContext& x) {
+  if (n.op != Op::matmul || !has_mixed_items(n.type.shape)) return {};
+  return with_one_batch_dim(n, x);
+}
+
 // Items of one row each that share a B are rows.
 Rewrite rows_of_items(const Candidate& n, RuleContext& x) {
   if (n.op != Op::matmul) return {};
@@ -49,7 +121,8 @@ Rewrite rows_of_items(const Candidate& n, RuleContext& x) {
   }
   if (product.shape.size() == n.type.shape.size()) return {};
   const NodeId rows = x.add({Op::reshape, {n.operands[0]}, ir::ReshapeAttr{a.shape}, a});
-  const NodeId of_rows = x.add({Op::matmul, {rows, n.operands[1]}, n.attr, product});
+  const Candidate plain{Op::matmul, {rows, n.operands[1]}, n.attr, product};
+  const NodeId of_rows = x.add(has_mixed_items(product.shape) ? with_one_batch_dim(plain, x) : plain);
   return Candidate{Op::reshape, {of_rows}, ir::ReshapeAttr{n.type.shape}, n.type};
 }
 
@@ -106,11 +179,21 @@ constexpr Rule product_table[] = {
     {"rows_of_items", "items of one row @ B = rows @ B", rows_of_items},
     {"product_of_vectors", "row @ column = sum(row * column), of items", product_of_vectors},
     {"product_of_one", "x @ y = x * y where x is a number, of items", product_of_one},
+    {"mixed_items", "x @ y of [b, c, m, n] = reshape of [b*c, m, n], where c is symbolic", mixed_items},
     {"reduction_of_one", "f(x) = x over dims of size 1 for sum max min mean", reduction_of_one},
     {"reshape_of_nothing", "reshape(x) = zeros where it has no elements", reshape_of_nothing},
 };
 
 }  // namespace
+
+bool has_mixed_items(const std::vector<Dim>& shape) {
+  size_t leading = 0;
+  for (size_t d = 0; d + 2 < shape.size(); ++d) {
+    if (is_one(shape[d])) continue;
+    if (leading++ > 0 && !shape[d].is_constant()) return true;
+  }
+  return false;
+}
 
 std::span<const Rule> product_rules() { return product_table; }
 

@@ -7,6 +7,10 @@
 
 namespace codetta::opt {
 
+// Whether a launch could not tell a product's items apart: of leading dims that are not 1, all but the first need
+// constant sizes.
+bool has_mixed_items(const std::vector<types::Dim>& shape);
+
 std::span<const Rule> algebra_rules();
 std::span<const Rule> layout_rules();
 std::span<const Rule> fold_rules();

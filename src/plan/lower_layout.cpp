@@ -56,6 +56,17 @@ unsigned axes_of(const Location& at) {
   return axes;
 }
 
+// Of a value without elements, whose places nobody reads: it varies with every axis that `at` does.
+Location anywhere(const Location& at, const std::vector<Dim>& shape) {
+  Location result(shape.size());
+  const auto nothing = std::find(shape.begin(), shape.end(), Dim::constant(0));
+  Index& index = result[static_cast<size_t>(nothing - shape.begin())];
+  for (const Axis axis : {Axis::Batch, Axis::Row, Axis::Col}) {
+    if ((axes_of(at) >> static_cast<unsigned>(axis) & 1) != 0) index = index + Index::axis(axis, 0);
+  }
+  return result;
+}
+
 Location permuted(const Location& at, const std::vector<int32_t>& order) {
   Location result;
   for (int32_t from : order) result.push_back(at[static_cast<size_t>(from)]);
@@ -88,13 +99,22 @@ std::optional<Division> Lowering::divided(const Index& index, const Dim& size) c
 
 std::optional<Location> Lowering::reshaped(const Location& at, const std::vector<Dim>& shape,
                                            const std::vector<Dim>& from, bool contiguous) const {
+  // Where there is no element, arithmetic tells no dims apart, and may lose an axis.
+  if (std::find(from.begin(), from.end(), Dim::constant(0)) != from.end()) {
+    auto same = reshaped_elements(at, shape, from, true);
+    return same && axes_of(*same) == axes_of(at) ? std::move(same) : anywhere(at, from);
+  }
+  return reshaped_elements(at, shape, from, contiguous);
+}
+
+std::optional<Location> Lowering::reshaped_elements(const Location& at, const std::vector<Dim>& shape,
+                                                    const std::vector<Dim>& from, bool contiguous) const {
   Location result(from.size());
-  bool constant = true, empty = false, any = false;
+  bool constant = true, any = false;
   const auto sizes_of = [&](const std::vector<Dim>& dims) {
     std::vector<int64_t> sizes;
     for (const Dim& dim : dims) {
       constant = constant && dim.is_constant();
-      empty = empty || dim == Dim::constant(0);
       any = any || !(dim == Dim::constant(1));
       sizes.push_back(dim.as_constant().value_or(0));
     }
@@ -103,9 +123,7 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
   const std::vector<int64_t> to_sizes = sizes_of(shape), from_sizes = sizes_of(from);
   if (constant) {
     auto exact = delinearize(linearize(at, to_sizes), from_sizes);
-    // Where there is no element, arithmetic tells no dims apart, and may lose an axis.
-    if (exact && (!empty || axes_of(*exact) == axes_of(at))) return exact;
-    if (!contiguous && !empty) return std::nullopt;
+    if (exact || !contiguous) return exact;
   }
   const std::vector<ir::ReshapeSegment> segments = ir::reshape_segments(shape, from);
   if (any && segments.empty()) return std::nullopt;
@@ -142,7 +160,6 @@ std::optional<Location> Lowering::reshaped(const Location& at, const std::vector
     for (size_t d = segment.from.back() + 1; d <= *base; ++d) step = step * from[d];
     result[*base] = result[*base] + scaled(index, step);
   }
-  if (empty && axes_of(result) != axes_of(at)) return std::nullopt;
   return result;
 }
 

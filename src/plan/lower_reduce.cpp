@@ -93,6 +93,18 @@ Lowering::Reduced Lowering::reduced_axes(NodeId node, const std::vector<Location
   const bool of_one = (axis == ReduceAxis::Row && rows_ == 1) || (axis == ReduceAxis::Column && cols_ == 1);
   if (one_batch && of_one && loses_index(node)) axis = ReduceAxis::All;
   result.nothing = !reduced.row && !reduced.col && !reduced.batch;
+  // Of no elements several results: each needs a place of its own, which a reshape may not have kept.
+  const auto& from = graph_.type(graph_.operands(node)[0]).shape;
+  const auto& to = graph_.type(node).shape;
+  const auto is_empty = [](const std::vector<Dim>& shape) {
+    return std::find(shape.begin(), shape.end(), Dim::constant(0)) != shape.end();
+  };
+  for (size_t d = 0; d < from.size() && is_empty(from) && !is_empty(to); ++d) {
+    const bool kept_dim = std::find(dims.begin(), dims.end(), static_cast<int32_t>(d)) == dims.end();
+    if (!kept_dim || from[d] == Dim::constant(1) || !places[0][d].terms.empty()) continue;
+    axis.reset();
+    result.nothing = false;
+  }
   result.some_cols = reduced.col && kept.col;
   return result;
 }

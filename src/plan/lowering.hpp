@@ -129,6 +129,8 @@ class Lowering {
   // Where the operand of a reshape is needed; contiguous: any reshape has an answer, in terms of whole dims.
   [[nodiscard]] std::optional<Location> reshaped(const Location& at, const std::vector<Dim>& shape,
                                                  const std::vector<Dim>& from, bool contiguous) const;
+  [[nodiscard]] std::optional<Location> reshaped_elements(const Location& at, const std::vector<Dim>& shape,
+                                                          const std::vector<Dim>& from, bool contiguous) const;
   // lower_reduce.cpp
   Result<void> lower_reduction(ir::NodeId node);
   [[nodiscard]] std::optional<ir::NodeId> exponents_of(ir::NodeId sum) const;

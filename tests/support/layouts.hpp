@@ -128,6 +128,10 @@ inline const std::vector<LayoutProgram>& layout_programs() {
        "    z, t = cond(sum(c) > 0.0, a, b, x, w, r)\n    i, s, v = while_loop(more, step, 0, r, w)\n"
        "    return z, t, s\n",
        {{"m", 11}}},
+      // Items of several symbolic dims are counted as those of one.
+      {"def f(x: f32[\"b\", \"c\", 3, 8], w: f32[\"c\", 8, 4], v: f32[\"b\", \"c\", 4, 8], k: f32[8, 4]):\n"
+       "    p = softmax(x @ w)\n    y = p @ v\n    z = x @ k\n    return p, y, z\n",
+       {{"b", 2}, {"c", 5}}},
       // Products read what has several leading dims: of the caller's, and where outputs lie; made by a step, too.
       {"def more(i, s, w):\n    return i < 2\ndef step(i, s, w):\n    return i + 1, tanh(s @ w), w\n"
        "def one(y, k):\n    return y @ k\ndef other(y, k):\n    return y @ k * 0.5\n"

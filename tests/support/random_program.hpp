@@ -27,6 +27,7 @@ struct RandomProgramOptions {
   bool across = false;       // reshapes that cut across the dims of a value; values are returned that others use, too
   int donated = 0;           // of 100 parameters, so many give their memory up
   bool broadcasts = false;   // values of one row or column beside others
+  bool items = false;        // products of several batch dims, some of them the same for all items
   bool ones = false;         // a third of the sizes are 1
   bool f16 = false;          // beside bf16
   int64_t largest_size = 9;  // of a symbol
@@ -164,6 +165,31 @@ class Generator {
     const std::string x = use(i), w = add_parameter(values_[i].dtype, weight);
     values_.back().used = true;
     return define(x + " @ " + w, out);
+  }
+
+  // Of two parameters with batch dims, each of which either has, or one.
+  bool product_of_items() {
+    std::vector<Dim> shapes[2], out;
+    const bool one_b = pick(4) == 0;
+    for (int d = 0; d < 2; ++d) {
+      const Dim dim = any_size();
+      const int64_t form = pick(6);
+      for (int i = 0; i < 2; ++i) shapes[i].push_back(form == i && !one_b ? Dim::constant(1) : dim);
+      out.push_back(dim);
+    }
+    if (one_b) shapes[1].clear();
+    const Dim rows = Dim::constant(1 + pick(4)), k = pick(3) == 0 ? any_size() : Dim::constant(4 * (1 + pick(3))),
+              cols = Dim::constant(1 + pick(5));
+    shapes[0].insert(shapes[0].end(), {rows, k});
+    shapes[1].insert(shapes[1].end(), {k, cols});
+    out.insert(out.end(), {rows, cols});
+    if (count_of(out) > options_.max_elements) return false;
+    std::string factors[2];
+    for (int i = 0; i < 2; ++i) {
+      factors[i] = add_parameter(DType::f32, shapes[i]);
+      values_.back().used = true;
+    }
+    return define((pick(2) == 0 ? factors[0] : "tanh(" + factors[0] + ")") + " @ " + factors[1], out);
   }
 
   // Products of one factor: apart, or meeting at once.
@@ -586,6 +612,10 @@ class Generator {
   void operation() {
     if (options_.across && pick(4) == 0) {
       across();
+      return;
+    }
+    if (options_.items && pick(8) == 0) {
+      product_of_items();
       return;
     }
     switch (pick(12)) {

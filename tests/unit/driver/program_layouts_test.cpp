@@ -152,6 +152,13 @@ TEST_F(ProgramLayouts, DimsOfOneElementAndOfNone) {
       {"def f(x: f32[\"b\", \"c\", 1, 4], w: f32[4, 5]):\n    v = x @ w\n    y = relu(v)\n"
        "    z = reshape(v, (b*c, 5)) * 2.0\n    return y, z\n",
        {{{"b", 3}, {"c", 5}}, {{"b", 1}, {"c", 1}}, {{"b", 0}, {"c", 2}}}},
+      {"def f(x: f32[0, 6, 4], w: f32[4, 2]):\n    y = reshape(x @ w, (4, 0, 3))\n    return y\n", {{}}},
+      {"def f(x: f32[4, 3], w: f32[3, 0]):\n    v = x @ w\n    y = reshape(v, (0,)) + 1.0\n"
+       "    z = sum(reshape(v, (0, 5)), dim=0)\n    u = max(reshape(v, (2, 0, 7)), dim=-1)\n    return y, z, u\n",
+       {{}}},
+      {"def f(x: f32[\"b\", 4, 3], w: f32[3, 0]):\n    v = relu(x @ w)\n    y = reshape(v, (b, 0, 7))\n"
+       "    z = reshape(permute(v, (2, 1, 0)), (0,))\n    return y, z, v\n",
+       {{{"b", 3}}, {{"b", 0}}}},
   };
   for (const auto& [text, all] : cases) {
     const Program program = Program::parse(text, "p.py").value();
@@ -161,15 +168,32 @@ TEST_F(ProgramLayouts, DimsOfOneElementAndOfNone) {
       for (uint64_t seed = 1; seed <= 4; ++seed) check(program, *compiled, sizes, seed, here, text);
     }
   }
-  // Behind the only product a place would have to be found, and rows would be lost.
-  const Program program = Program::parse(
-                              "def f(x: f32[4, 3], w: f32[3, 0]):\n    v = x @ w\n    y = reshape(v, (0,)) + 1.0\n"
-                              "    return y\n",
-                              "p.py")
-                              .value();
-  const auto refused = compile(program, Target::host(), {}, here);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code(), 304) << refused.error().render();
+}
+
+// Several dims of items count as one, whatever their sizes and however they lie; what is the same for some of them is
+// repeated, and one B serves all rows.
+TEST_F(ProgramLayouts, ItemsOfSeveralSymbolicDims) {
+  Context here = context(false);
+  const std::string texts[] = {
+      "def f(x: f32[\"b\", \"c\", 2, 8], w: f32[8, 5]):\n    y = x @ w\n    return y\n",
+      "def f(x: f32[\"b\", \"c\", 4, 8], w: f32[\"b\", \"c\", 8, 5]):\n    y = x @ w\n    return y\n",
+      "def f(x: bf16[\"b\", \"c\", 4, 8], w: bf16[\"c\", 8, 5], v: f32[\"b\", 1, 1, 5], s: f32[\"b\", \"c\", 4, 1]):\n"
+      "    y = x @ w\n    z = relu(y + v) * s\n    u = sum(z, dim=-1)\n    return y, z, u\n",
+      "def f(x: f32[\"b\", \"c\", 3, 8], w: f32[\"b\", 1, 5, 8], v: f32[\"b\", \"c\", 5, 8]):\n"
+      "    p = softmax(x @ transpose(w) * 0.5)\n    y = p @ v\n    return y, p\n",
+      "def f(x: f32[\"b\", \"c\", 3, 8]):\n    y = relu(x) @ transpose(x)\n    return y\n",
+      "def f(x: f32[4, 3], w: f32[\"b\", 2, \"c\", 3, 5]):\n    y = x @ w\n    return y\n",
+      "def f(x: f32[\"b\", 1, 2, \"c\"], w: f32[1, \"c\", \"c\", 3]):\n    y = x @ w\n    return y\n",
+  };
+  for (const std::string& text : texts) {
+    const Program program = Program::parse(text, "p.py").value();
+    const auto compiled = compile(program, Target::host(), {}, here);
+    ASSERT_TRUE(compiled) << text << compiled.error().render();
+    for (const auto& [b, c] : {std::pair{3, 5}, {1, 4}, {6, 1}, {1, 1}, {0, 2}, {2, 0}}) {
+      const Sizes sizes{{"b", b}, {"c", c}};
+      for (uint64_t seed = 1; seed <= 6; ++seed) check(program, *compiled, sizes, seed, here, text);
+    }
+  }
 }
 
 // Where nothing may be compiled and nothing is in the cache, the error says what would help.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opt/passes.hpp"
 #include "package/factors.hpp"
 #include "plan/regions.hpp"
 #include "support/layouts.hpp"
@@ -16,7 +17,8 @@ using namespace codetta;
 
 Result<plan::Plan> plan_on(const char* target, const std::string& text, plan::Alignment alignment) {
   CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
-  return plan::plan_program(graph, Target::parse(target).value(), {}, {}, {}, alignment);
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
+  return plan::plan_program(optimized.graph, Target::parse(target).value(), {}, {}, {}, alignment);
 }
 
 size_t copies_in(const plan::Plan& plan) {
