@@ -98,6 +98,20 @@ CODETTA_FN f32 exp_near(f32 x) {
 CODETTA_FN bool divides(f32 d) {
   return (float_to_bits(d) & 0x7fffffffu) - 0x34000000u < 0x16800000u;
 }  // 2^-23 to 2^22
+CODETTA_FN Vec<f32> each_divided(Vec<f32> x, f32 d) {
+#ifdef CODETTA_OWN_MATH  // each in turn, as the first of all lanes, in less code for what hardly ever happens
+#pragma unroll 1
+  for (int turn = 0; turn < lanes; ++turn) {
+    const f32 q = x.e[0] / d;
+#pragma unroll
+    for (int i = 1; i < lanes; ++i) x.e[i - 1] = x.e[i];
+    x.e[lanes - 1] = q;
+  }
+#else
+  CODETTA_EACH_LANE x.e[i] = x.e[i] / d;
+#endif
+  return x;
+}
 CODETTA_FN Vec<f32> ct_div_by(Vec<f32> x, Vec<f32> y) {
   const f32 d = y.e[0], r = 1.0f / d;
   f32 small = one::abs(x.e[0]), big = small;
@@ -111,7 +125,7 @@ CODETTA_FN Vec<f32> ct_div_by(Vec<f32> x, Vec<f32> y) {
   if (plain) {
     CODETTA_EACH_LANE q.e[i] = one::quotient(x.e[i], d, r);
   } else {
-    CODETTA_EACH_LANE q.e[i] = x.e[i] / d;
+    q = each_divided(x, d);
   }
   return q;
 }

@@ -73,6 +73,32 @@ struct alignas(16) uint4 {
 };
 CODETTA_FN void memcpy(void* to, const void* from, unsigned long bytes) { __builtin_memcpy(to, from, bytes); }
 
+// n values in registers, at places that are known when the kernel runs and are the same in all threads of a wave:
+// an array would lie in scratch memory. At most 32 words, the most that instructions take an index into.
+template <class V, int n>
+class RegisterArray {
+  static constexpr int words = sizeof(V) / 4;
+  static_assert(sizeof(V) % 4 == 0 && n * words <= 32, "what has an index");
+  typedef u32 Words __attribute__((ext_vector_type(n * words)));
+  Words all;
+
+ public:
+  CODETTA_MEMBER V get(i32 at) const {
+    u32 own[words];
+#pragma unroll
+    for (int i = 0; i < words; ++i) own[i] = all[at * words + i];
+    V v;
+    memcpy(&v, own, sizeof v);
+    return v;
+  }
+  CODETTA_MEMBER void put(i32 at, const V& v) {
+    u32 own[words];
+    memcpy(own, &v, sizeof v);
+#pragma unroll
+    for (int i = 0; i < words; ++i) all[at * words + i] = own[i];
+  }
+};
+
 template <class T>
 using Global = __attribute__((address_space(1))) T;
 
@@ -196,9 +222,19 @@ CODETTA_FN double fma(double x, double y, double z) { return __builtin_fma(x, y,
 CODETTA_FN float ex2_approx(float x) { return __builtin_amdgcn_exp2f(x); }
 CODETTA_FN float rcp_approx(float x) { return __builtin_amdgcn_rcpf(x); }
 
-// The larger and the smaller; NaN if either is NaN; +0 is above -0 (so does the instruction).
-CODETTA_FN float max_nan(float x, float y) { return __builtin_isunordered(x, y) ? x + y : __builtin_fmaxf(x, y); }
-CODETTA_FN float min_nan(float x, float y) { return __builtin_isunordered(x, y) ? x + y : __builtin_fminf(x, y); }
+// The larger and the smaller; NaN if either is NaN; +0 is above -0 (so do the instructions). The median needs no
+// quieting of its operands before it; with -inf it would not tell zeros apart.
+CODETTA_FN float max_nan(float x, float y) {
+  return __builtin_isunordered(x, y) ? __builtin_nanf("") : __builtin_amdgcn_fmed3f(x, y, __builtin_inff());
+}
+CODETTA_FN float min_nan(float x, float y) {
+  return __builtin_isunordered(x, y) ? __builtin_nanf("") : __builtin_fminf(x, y);
+}
+// The nearest to x from low to high; of NaN one of these.
+CODETTA_FN float clamped(float x, float low, float high) { return __builtin_amdgcn_fmed3f(x, low, high); }
+// x 2^n, rounded once.
+CODETTA_FN float ldexp(float x, i32 n) { return __builtin_amdgcn_ldexpf(x, n); }
+CODETTA_FN double ldexp(double x, i32 n) { return __builtin_amdgcn_ldexp(x, n); }
 
 // To 16 bits, to nearest even; NaN stays NaN.
 CODETTA_FN u32 to_bf16(float x) {

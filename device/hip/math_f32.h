@@ -23,29 +23,23 @@ CODETTA_FN f32 larger(f32 x, f32 y) { return __builtin_fmaxf(x, y); }
 CODETTA_FN f32 with_sign(f32 x, f32 s) {
   return bits_to_float((float_to_bits(x) & 0x7fffffffu) | (float_to_bits(s) & 0x80000000u));
 }
-// NaN stays.
-CODETTA_FN f32 bounded(f32 x, f32 low, f32 high) { return x < low ? low : x > high ? high : x; }
-// p 2^n for p in [0.5, 4), n integral in [-152, 129]; one rounding where the result is subnormal.
-CODETTA_FN f32 times_power_of_two(f32 p, f32 n) {
-  const i32 k = n == n ? (i32)n : 0, half = k >> 1;
-  return p * bits_to_float((u32)(half + 127) << 23) * bits_to_float((u32)(k - half + 127) << 23);
-}
 // (2^r - 1) / r on [-0.5, 0.5], order 5.
 CODETTA_FN f32 exp2(f32 x) {
-  const f32 t = bounded(x, -152.0f, 129.0f), n = to_even(t), r = t - n;
+  const f32 t = clamped(x, -152.0f, 129.0f), n = to_even(t), r = t - n;
   f32 p = 0x1.441412p-13f * r + 0x1.5f0956p-10f;
   p = p * r + 0x1.3b2a52p-7f;
   p = p * r + 0x1.c6af6cp-5f;
   p = p * r + 0x1.ebfbep-3f;
   p = p * r + 0x1.62e43p-1f;
   p = p * r + 1.0f;
-  return times_power_of_two(p, n);
+  return x == x ? ldexp(p, (i32)n) : x;
 }
 // x = n ln 2 + r (ln 2 in two parts, so that n times the first is exact); e^r - 1 - r = r^2 q, order 4.
 struct ExpReduced {
-  f32 n, r, r2q;
+  i32 n;
+  f32 r, r2q;
 };
-CODETTA_FN ExpReduced exp_reduced(f32 x) {
+CODETTA_FN ExpReduced exp_reduced(f32 x) {  // a number
   const f32 n = to_even(x * 0x1.715476p+0f);
   f32 r = x - n * 0x1.63p-1f;
   r = r - n * -0x1.bd0106p-13f;
@@ -53,18 +47,18 @@ CODETTA_FN ExpReduced exp_reduced(f32 x) {
   q = q * r + 0x1.555518p-5f;
   q = q * r + 0x1.5554dcp-3f;
   q = q * r + 0.5f;
-  return {n, r, r * r * q};
+  return {(i32)n, r, r * r * q};
 }
 CODETTA_FN f32 exp(f32 x) {
-  const ExpReduced e = exp_reduced(bounded(x, -104.0f, 89.0f));
-  return times_power_of_two(1.0f + (e.r + e.r2q), e.n);
+  const ExpReduced e = exp_reduced(clamped(x, -104.0f, 89.0f));
+  return x == x ? ldexp(1.0f + (e.r + e.r2q), e.n) : x;
 }
 // 2^n (e^r - 1) + (2^n - 1), halved until the end so that 2^n does not overflow before the result does.
 CODETTA_FN f32 expm1(f32 x) {
-  const ExpReduced e = exp_reduced(bounded(x, -18.0f, 89.0f));
-  const f32 half = bits_to_float((u32)((x == x ? (i32)e.n : 0) + 126) << 23);
+  const ExpReduced e = exp_reduced(clamped(x, -18.0f, 89.0f));
+  const f32 half = ldexp(0.5f, e.n);
   const f32 y = (half * (e.r + e.r2q) + (half - 0.5f)) * 2.0f;
-  return abs(x) < 0x1p-25f ? x : y;
+  return abs(x) >= 0x1p-25f ? y : x;  // NaN, too
 }
 // x = 2^n (1 + f): (log(1 + f) - f + f^2 / 2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1], order 8.
 CODETTA_FN f32 log(f32 x) {

@@ -50,23 +50,18 @@ CODETTA_FN ExpReducedF64 exp_reduced(f64 x, f64 low) {
   q = q * r + 0x1p-1;
   return {n == n ? (i32)n : 0, r, r * r * q};
 }
-// p 2^k; one rounding where the result is subnormal.
-CODETTA_FN f64 times_power_of_two(f64 p, i32 k) {
-  const i32 half = k >> 1;
-  return p * bits_to_double((u64)(half + 1023) << 52) * bits_to_double((u64)(k - half + 1023) << 52);
-}
 CODETTA_FN f64 exp(f64 x) {
   const ExpReducedF64 e = exp_reduced(bounded(x, -746.0, 710.0), 0);
-  return times_power_of_two(1.0 + (e.r + e.r2q), e.k);
+  return ldexp(1.0 + (e.r + e.r2q), e.k);
 }
 CODETTA_FN f64 exp2(f64 x) {
   const f64 t = bounded(x, -1076.0, 1025.0), n = to_even(t);
   const ExpReducedF64 e = exp_reduced((t - n) * 0x1.62e42fefa39efp-1, 0);
-  return times_power_of_two(1.0 + (e.r + e.r2q), e.k + (n == n ? (i32)n : 0));
+  return ldexp(1.0 + (e.r + e.r2q), e.k + (n == n ? (i32)n : 0));
 }
 CODETTA_FN f64 expm1(f64 x) {
   const ExpReducedF64 e = exp_reduced(bounded(x, -40.0, 710.0), 0);
-  const f64 half = bits_to_double((u64)(e.k + 1022) << 52);
+  const f64 half = ldexp(0.5, e.k);
   const f64 y = (half * (e.r + e.r2q) + (half - 0.5)) * 2.0;
   return abs(x) < 0x1p-54 ? x : y;
 }
@@ -189,7 +184,7 @@ CODETTA_FN f64 pow(f64 x, f64 y) {
   const f64 p = y * hi;
   const f64 rest = abs(p) < 2000.0 ? fma(y, hi, -p) + y * low : 0.0;
   const ExpReducedF64 e = exp_reduced(bounded(p, -800.0, 800.0), rest);
-  f64 r = times_power_of_two(1.0 + (e.r + e.r2q), e.k);
+  f64 r = ldexp(1.0 + (e.r + e.r2q), e.k);
   // Zero and infinite bases.
   if (ax == 0) r = y > 0 ? 0.0 : inf;
   if (ax == inf) r = y > 0 ? inf : 0.0;

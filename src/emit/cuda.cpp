@@ -607,8 +607,8 @@ Result<CudaSource> CudaPrinter::print() {
     }
     if (rows_at_a_time()) {
       body.blank();
-      CODETTA_TRY(row_blocks_,
-                  print_rows_of_map(body, program_, *map_, layout_, phase_threads, options_.comments, needs_));
+      CODETTA_TRY(row_blocks_, print_rows_of_map(body, program_, *map_, layout_, phase_threads, options_.comments,
+                                                 is_hip(options_.arch), needs_));
     }
     for (uint32_t p = 0; p < program_.phases.size() && !rows_at_a_time(); ++p) {
       if (p > 0 && stored_by_combining(p)) continue;

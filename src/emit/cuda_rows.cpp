@@ -21,36 +21,63 @@ namespace {
 class RowsPrinter {
  public:
   RowsPrinter(const package::EpilogueProgram& program, const package::GpuMapConfig& config,
-              const plan::PieceLayout& layout, int threads, bool comments, std::set<PartLibrary::Request>& needs)
+              const plan::PieceLayout& layout, int threads, bool comments, bool few_forms,
+              std::set<PartLibrary::Request>& needs)
       : program_(program),
         config_(config),
         layout_(layout),
         threads_(threads),
         comments_(comments),
+        few_forms_(few_forms),
         needs_(needs),
         width_(layout.across * layout.lanes) {}
   // Gives the blocks that share a multiprocessor at least.
   Result<int> print(CodeWriter& out);
 
  private:
-  // How the pieces of a row follow each other: `at_once` of them, until there are `pieces`; all of them unrolled where
-  // that is a constant. What is kept of them lies in arrays.
+  // How the pieces of a row follow each other: `at_once` of them, until there are `count`; all of them unrolled where
+  // that is a constant. What is kept of them lies in arrays; in RegisterArrays where they are `indexed`: these are
+  // loaded side by side, but worked on in turn.
   struct Pieces {
     std::string_view count;
     int at_once = 1;
-    bool unrolled = false;
+    bool unrolled = false, indexed = false;
     std::vector<KeptLoad> kept{};
   };
   Result<void> print_short(CodeWriter& out, const KeptValues& kept, int pieces);
-  Result<void> print_long(CodeWriter& out);
+  Result<void> print_long(CodeWriter& out, bool asks);
+  // What a phase loads at once beside what is kept by then, `registers` for each piece: all of a row while that is
+  // nothing else.
+  [[nodiscard]] static int pieces_at_once(uint32_t phase, int registers, int pieces) {
+    const int most = phase == 0 ? 32 : 16;
+    while (pieces > 1 && pieces * registers > most) pieces = (pieces + 1) / 2;
+    return pieces;
+  }
   void print_states(CodeWriter& out, uint32_t phase) const;
   static void print_row_phase(CodeWriter& out, const PhaseText& phase, const Pieces& pieces);
+  // Arrays, or RegisterArrays.
+  template <class Count>
+  static void print_array(CodeWriter& out, std::string_view type, std::string_view name, Count count, bool indexed) {
+    if (indexed)
+      out.line("RegisterArray<", type, ", ", count, "> ", name, ";");
+    else
+      out.line(type, " ", name, "[", count, "];");
+  }
+  static std::string put_in(std::string_view array, std::string_view at, std::string_view value, bool indexed) {
+    return indexed ? CodeWriter::text_of(array, ".put(", at, ", ", value, ");")
+                   : CodeWriter::text_of(array, "[", at, "] = ", value, ";");
+  }
+  static std::string taken_from(std::string_view array, std::string_view at, bool indexed) {
+    return CodeWriter::text_of(array, indexed ? ".get(" : "[", at, indexed ? ")" : "]");
+  }
   void print_finish(CodeWriter& out, uint32_t phase) const;
-  [[nodiscard]] std::string row_fragment(std::string_view whole, std::string_view more) const {
+  [[nodiscard]] std::string row_fragment(std::string_view whole, std::string_view more,
+                                         std::string_view wide = "") const {
     return CodeWriter::text_of("RowFragment<", whole, ", ", layout_.across, ", ", program_.reductions.size(), ", P",
-                               more, "> f(params, tile);");
+                               more, "> f(params, tile", wide, ");");
   }
   [[nodiscard]] int registers_of(const Held& load) const;
+  [[nodiscard]] bool have_index(const KeptValues& kept, int pieces) const;
   [[nodiscard]] int most_pieces(const KeptValues& kept) const;
   [[nodiscard]] int blocks_of(const KeptValues& kept, int pieces) const;
 
@@ -58,7 +85,7 @@ class RowsPrinter {
   const package::GpuMapConfig& config_;
   const plan::PieceLayout& layout_;
   int threads_;
-  bool comments_;
+  bool comments_, few_forms_;
   std::set<PartLibrary::Request>& needs_;
   int width_;  // columns of a piece
 };
@@ -89,10 +116,12 @@ void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, const
     const auto row = out.block("if (f.has_row())");
     put_lines(out, phase.row);
     if (phase.has_full_work) {
-      out.line("#pragma unroll", pieces.unrolled ? "" : " 1");
+      // What is loaded to stay goes to places that are known, or it would be waited for.
+      const bool stays = std::any_of(pieces.kept.begin(), pieces.kept.end(), [](const KeptLoad& k) { return k.first; });
+      out.line("#pragma unroll", pieces.unrolled && (!pieces.indexed || stays) ? "" : " 1");
       const auto loop = out.block("for (i32 piece = 0; piece < ", pieces.count, "; piece += ", pieces.at_once, ")");
-      const auto each = [&] {
-        out.line("#pragma unroll");
+      const auto each = [&](bool unrolled) {
+        out.line("#pragma unroll", unrolled ? "" : " 1");
         auto block = out.block("for (i32 j = 0; j < ", pieces.at_once, "; ++j)");
         const std::string beyond =
             pieces.unrolled && pieces.at_once > 1 ? CodeWriter::text_of("piece + j >= ", pieces.count, " || ") : "";
@@ -106,22 +135,25 @@ void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, const
         return nullptr;
       };
       // Where a load goes to, and whether it is done here.
-      const auto place = [&](const Held& load) {
+      const auto array = [&](const Held& load) {
         const KeptLoad* kept = kept_of(load);
-        return kept != nullptr ? CodeWriter::text_of("k", kept->slot, "[piece + j]") : load.name + "s[j]";
+        return kept != nullptr ? CodeWriter::text_of("k", kept->slot) : load.name + "s";
       };
+      const auto number = [&](const Held& load) { return kept_of(load) != nullptr ? "piece + j" : "j"; };
       const auto is_here = [&](const Held& load) { return kept_of(load) == nullptr || kept_of(load)->first; };
       if (std::any_of(phase.loads.begin(), phase.loads.end(), is_here)) {
         for (const Held& load : phase.loads) {
-          if (kept_of(load) == nullptr) out.line(load.type, " ", load.name, "s[", pieces.at_once, "];");
+          if (kept_of(load) == nullptr) print_array(out, load.type, load.name + "s", pieces.at_once, pieces.indexed);
         }
-        const auto fetch = each();
+        const auto fetch = each(true);
         for (const Held& load : phase.loads) {
-          if (is_here(load)) out.line(place(load), " = ", load.text, ";");
+          if (is_here(load)) out.line(put_in(array(load), number(load), load.text, pieces.indexed));
         }
       }
-      const auto work = each();
-      for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", place(load), ";");
+      const auto work = each(!pieces.indexed);
+      for (const Held& load : phase.loads)
+        out.line("const ", load.type, " ", load.name, " = ", taken_from(array(load), number(load), pieces.indexed),
+                 ";");
       put_lines(out, phase.by_column);
       put_lines(out, phase.full);
     }
@@ -155,18 +187,20 @@ int RowsPrinter::registers_of(const Held& load) const {
 }
 
 Result<void> RowsPrinter::print_short(CodeWriter& out, const KeptValues& kept, int pieces) {
-  // What is loaded at once beside what is kept by then: all of a row while that is nothing else.
-  constexpr int first_registers = 32, later_registers = 16;
   out.line("template <int columns, int pieces, class P>");
   const auto function = out.block("static __device__ __forceinline__ void short_rows(const P& params, Tile tile)");
   out.line("tile.cols = columns > 0 ? columns : (i32)params.problem.cols;");
   out.line(row_fragment("true", ", columns"));
+  const bool indexed = few_forms_ && have_index(kept, pieces);
   for (size_t slot = 0; slot < kept.load_slots.size(); ++slot)
-    out.line(cuda_dialect().type(kept.load_slots[slot]).raw, " k", slot, "[pieces];");
-  for (uint32_t slot = 0; slot < kept.slots; ++slot) out.line("f32v h", slot, "[pieces];");
+    print_array(out, cuda_dialect().type(kept.load_slots[slot]).raw, CodeWriter::text_of("k", slot), "pieces", indexed);
+  for (uint32_t slot = 0; slot < kept.slots; ++slot)
+    print_array(out, "f32v", CodeWriter::text_of("h", slot), "pieces", indexed);
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
     const auto phase_block = out.block("");
-    const auto accumulator = [](uint32_t slot) { return CodeWriter::text_of("h", slot, "[piece + j]"); };
+    const auto accumulator = [&](uint32_t slot) {
+      return taken_from(CodeWriter::text_of("h", slot), "piece + j", indexed);
+    };
     CODETTA_TRY(PhaseText phase, print_phase(kept.program, p, cuda_dialect(), comments_, accumulator, needs_));
     // What is kept is an accumulator to the printer.
     for (std::string& line : phase.full) {
@@ -174,7 +208,8 @@ Result<void> RowsPrinter::print_short(CodeWriter& out, const KeptValues& kept, i
         line.replace(at, std::string::npos, " = kept");
     }
     for (const auto& [value, slot] : kept.saved[p])
-      phase.full.push_back(CodeWriter::text_of("h", slot, "[piece + j] = v", value, ";"));
+      phase.full.push_back(
+          put_in(CodeWriter::text_of("h", slot), "piece + j", CodeWriter::text_of("v", value), indexed));
     int registers = 0;
     for (const Held& load : phase.loads) {
       const bool is_kept = std::any_of(kept.loads[p].begin(), kept.loads[p].end(), [&](const KeptLoad& k) {
@@ -182,20 +217,18 @@ Result<void> RowsPrinter::print_short(CodeWriter& out, const KeptValues& kept, i
       });
       registers += is_kept ? 0 : registers_of(load);
     }
-    int at_once = pieces;
-    while (at_once > 1 && at_once * registers > (p == 0 ? first_registers : later_registers))
-      at_once = (at_once + 1) / 2;
     print_states(out, p);
-    print_row_phase(out, phase, {"pieces", at_once, true, kept.loads[p]});
+    print_row_phase(out, phase, {"pieces", pieces_at_once(p, registers, pieces), true, indexed, kept.loads[p]});
     print_finish(out, p);
   }
   return {};
 }
 
-Result<void> RowsPrinter::print_long(CodeWriter& out) {
-  out.line("template <bool whole, class P>");
-  const auto function = out.block("static __device__ __forceinline__ void long_rows(const P& params, Tile tile)");
-  out.line(row_fragment("whole", ""));
+Result<void> RowsPrinter::print_long(CodeWriter& out, bool asks) {
+  out.line(asks ? "template <class P>" : "template <bool whole, class P>");
+  const auto function = out.block("static __device__ __forceinline__ void long_rows(const P& params, Tile tile",
+                                  asks ? ", bool wide)" : ")");
+  out.line(asks ? row_fragment("false", ", 0, true", ", wide") : row_fragment("whole", ""));
   const auto no_accumulator = [](uint32_t) { return std::string(); };
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
     const auto phase_block = out.block("");
@@ -210,28 +243,40 @@ Result<void> RowsPrinter::print_long(CodeWriter& out) {
   return {};
 }
 
+// Whether all that a thread loads and keeps of so many pieces has room in RegisterArrays (device/hip/builtins.h).
+bool RowsPrinter::have_index(const KeptValues& kept, int pieces) const {
+  const auto fits = [&](DType type) {
+    const int bytes = layout_.lanes * static_cast<int>(types::byte_size(type));
+    return bytes % 4 == 0 && bytes / 4 * pieces <= 32;
+  };
+  const auto operand_fits = [&](const package::Operand& operand) { return operand.is_store || fits(operand.dtype); };
+  return std::all_of(program_.operands.begin(), program_.operands.end(), operand_fits) &&
+         (kept.slots == 0 || fits(DType::f32));
+}
+
 Result<int> RowsPrinter::print(CodeWriter& out) {
   CODETTA_TRY(const KeptValues kept, keep_values(program_));
   const bool vectors = config_.row_cols % layout_.lanes == 0;
   // Pieces of a row that a thread keeps, and those of a row of the columns that are known.
   const int most = kept.any() ? most_pieces(kept) : 0;
   const int known = config_.row_cols > 0 && vectors ? (config_.row_cols + width_ - 1) / width_ : 0;
-  const bool has_known = known > 0 && known <= most;
+  const bool has_known = known > 0 && known <= most && (config_.fixed_cols || !few_forms_);
   const bool has_short = most > 0 && !config_.fixed_cols;
-  const bool has_long = config_.fixed_cols ? vectors && !has_known : true;
+  const bool has_long = config_.fixed_cols ? vectors && !has_known : true, asks = has_long && few_forms_;
   if (has_known || has_short) {
     CODETTA_CHECK_OK(print_short(out, kept, has_short ? most : known));
     out.blank();
   }
-  CODETTA_CHECK_OK(print_long(out));
+  CODETTA_CHECK_OK(print_long(out, asks));
   // Each form has its own loop over rows: what the compiler takes out of them would add up otherwise.
   out.blank();
   out.line("template <class P>");
   const auto function = out.block("static __device__ __forceinline__ void rows(const P& params)");
-  const auto run = [&](const std::string& form) {
+  const auto run = [&](const std::string& form, std::string_view wide = "") {
     return CodeWriter::text_of("run_rows<Config, ", threads_, ", ",
-                               layout_.across > 32 ? program_.reductions.size() : 0,
-                               " * row_scratch>(params, [](const P& q, const Tile& t) { ", form, "(q, t); });");
+                               layout_.across > 32 ? program_.reductions.size() : 0, " * row_scratch>(params, [",
+                               wide.empty() ? "" : "=", "](const P& q, const Tile& t) { ", form, "(q, t", wide,
+                               "); });");
   };
   std::string_view otherwise;
   const auto branch = [&](std::string_view condition, const std::string& form) {
@@ -249,12 +294,13 @@ Result<int> RowsPrinter::print(CodeWriter& out) {
            CodeWriter::text_of("short_rows<", config_.row_cols, ", ", known, ">"));
   if (has_short)
     branch(is_short + CodeWriter::text_of("<= ", most * width_), CodeWriter::text_of("short_rows<0, ", most, ">"));
-  if (has_long) branch("whole", "long_rows<true>");
+  if (has_long && !asks) branch("whole", "long_rows<true>");
+  const std::string last = asks ? run("long_rows", ", whole") : run("long_rows<false>");
   if (otherwise.empty()) {
-    out.line(run("long_rows<false>"));
+    out.line(last);
   } else {
     out.line("} else {");
-    out.line("  ", run("long_rows<false>"));
+    out.line("  ", last);
     out.line("}");
   }
   return blocks_of(kept, has_short ? most : has_known ? known : 0);
@@ -270,8 +316,8 @@ std::string_view state_name(package::ReduceKind kind) {
 
 Result<int> print_rows_of_map(CodeWriter& out, const package::EpilogueProgram& program,
                               const package::GpuMapConfig& config, const plan::PieceLayout& layout, int threads,
-                              bool comments, std::set<PartLibrary::Request>& needs) {
-  return RowsPrinter(program, config, layout, threads, comments, needs).print(out);
+                              bool comments, bool few_forms, std::set<PartLibrary::Request>& needs) {
+  return RowsPrinter(program, config, layout, threads, comments, few_forms, needs).print(out);
 }
 
 }  // namespace codetta::emit

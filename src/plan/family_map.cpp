@@ -96,10 +96,19 @@ int32_t threads_of_row(const MapShape& shape, int32_t lanes, int sms, int32_t co
   return across;
 }
 
+// Behind so much work an element, vectors of 8 bytes come as fast as elements are finished, and Clang compiles half of
+// the code.
+bool is_long_work(const package::EpilogueProgram& program) {
+  double clocks = 0;
+  for (uint32_t phase = 0; phase < program.phases.size(); ++phase) clocks += phase_clocks(program, phase);
+  return clocks > 24;
+}
+
 // As many columns of a block as there are, up to its threads; rows until there is work for all threads. `sms`:
 // multiprocessors.
-MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shape, int sms, bool metal,
+MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shape, int sms, Backend backend,
                    const Keeping& keeping = keepings[0]) {
+  const bool metal = backend == Backend::metal;
   MapCost cost;
   package::GpuMapConfig& config = cost.config;
   int64_t widest = 1;
@@ -113,6 +122,7 @@ MapCost gpu_config(const package::EpilogueProgram& program, const MapShape& shap
                               [](const package::Reduction& r) { return r.axis == ReduceAxis::Row; }) &&
                   std::all_of(program.phases.begin(), program.phases.end(),
                               [](const package::Phase& p) { return p.scope != package::Scope::Whole; });
+  if (backend == Backend::hip && config.panels && is_long_work(program)) config.lanes = std::min(config.lanes, 4);
   int32_t across = 16;  // threads side by side
   while (across < 32 && int64_t{across} * config.lanes < shape.cols) across *= 2;
   size_t entries = program.phases.size();
@@ -176,7 +186,7 @@ double map_bytes(const package::EpilogueProgram& program, const MapShape& shape)
 static constexpr double first_launch_us = 3;
 
 double map_launch_us(const package::EpilogueProgram& program, const MapShape& shape, int sms) {
-  return first_launch_us + gpu_config(program, shape, sms, false).launches_us;
+  return first_launch_us + gpu_config(program, shape, sms, Backend::cuda).launches_us;
 }
 
 Discovery discover_map(const package::EpilogueProgram& program, const MapShape& shape, const Target& target,
@@ -198,7 +208,7 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
     const bool reduces = target.backend == Backend::cuda && only_reduces_halves(program);
     for (const Keeping& keeping :
          reduces ? std::span<const Keeping>(reducing_keepings) : std::span<const Keeping>(keepings)) {
-      const auto [config, launches] = gpu_config(program, shape, gpu.sms, false, keeping);
+      const auto [config, launches] = gpu_config(program, shape, gpu.sms, target.backend, keeping);
       // Rows of any length have forms of their own beside those of the expected one, which leave too few registers for
       // five.
       if (config.panels && keeping.blocks > 4 && !config.fixed_cols) continue;
@@ -229,7 +239,7 @@ Discovery discover_map(const package::EpilogueProgram& program, const MapShape& 
     add_gpu(machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch), first_launch_us);
   } else if (target.backend == Backend::metal) {
     const GpuFacts gpu = metal_facts(target.arch);
-    const auto [config, launches] = gpu_config(program, shape, gpu.sms, true);
+    const auto [config, launches] = gpu_config(program, shape, gpu.sms, target.backend);
     add(fmt::format("metal_map_{}x{}{}_{}", config.piece_rows, config.piece_cols, config.panels ? "_panels" : "",
                     gpu.arch),
         config, {{"memory", bytes / gpu.memory_rate * 1e-3, moved}, {"dispatch", 8 + launches, "one or more kernels"}});

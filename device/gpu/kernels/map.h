@@ -27,17 +27,17 @@ struct RowState {
 
 // What an emitted phase sees of a row: piece by piece, `width` columns each. The fragment's tile is that of the rows
 // that a block is at; `value` holds the reductions that are finished. `columns`: of a row, where they are known when it
-// is compiled, a multiple of the lanes; else 0.
-template <bool whole, int across, int results, class P, int columns = 0>
-struct RowFragment : TileFragment<whole, across, P> {
-  using Base = TileFragment<whole, across, P>;
+// is compiled, a multiple of the lanes; else 0. With `asks`, `wide` says whether rows are whole vectors.
+template <bool whole, int across, int results, class P, int columns = 0, bool asks = false>
+struct RowFragment : TileFragment<whole, across, P, asks> {
+  using Base = TileFragment<whole, across, P, asks>;
   using Base::params;
   using Base::r;
   using Base::tile;
   static constexpr int width = across * lanes, segment = 32 * width;  // columns of a piece, and of a part of a row
   u64 value[results];
 
-  CODETTA_MEMBER RowFragment(const P& p, const Tile& t) : Base(p, t) { r = t.thread / across; }
+  CODETTA_MEMBER RowFragment(const P& p, const Tile& t, bool wide = whole) : Base(p, t, wide) { r = t.thread / across; }
   CODETTA_MEMBER bool has_row() const { return r < tile.rows; }
   CODETTA_MEMBER i32 pieces() const { return (tile.cols + width - 1) / width; }
   // Whether the thread has columns of the piece.
@@ -71,7 +71,7 @@ struct RowFragment : TileFragment<whole, across, P> {
     State<T> mine;
 #pragma unroll
     for (int j = 0; j < n; ++j) mine.v[j] = (T)row.state.v[j];
-#pragma unroll
+    CODETTA_EACH_ROUND
     for (int d = 1; d < (across < 32 ? across : 32); d *= 2) {
       const bool upper = (tile.thread & d) != 0;
       State<T> low, high;

@@ -73,6 +73,20 @@ CODETTA_FN float min_nan(float x, float y) {
   return x < y || (x == y && __builtin_signbit(x)) ? x : y;
 }
 
+template <class V, int n>
+class RegisterArray {
+  static_assert(sizeof(V) % 4 == 0 && n * sizeof(V) <= 128, "what has an index");
+  V all[n];
+
+ public:
+  CODETTA_MEMBER V get(i32 at) const { return all[at]; }
+  CODETTA_MEMBER void put(i32 at, const V& v) { all[at] = v; }
+};
+
+CODETTA_FN float clamped(float x, float low, float high) { return x > high ? high : x > low ? x : low; }
+CODETTA_FN float ldexp(float x, i32 n) { return __builtin_ldexpf(x, n); }
+CODETTA_FN double ldexp(double x, i32 n) { return __builtin_ldexp(x, n); }
+
 CODETTA_FN u32 to_bf16(float x) { return emulator::Brain::narrowed(x, false); }
 CODETTA_FN u32 to_f16(float x) { return emulator::Half::narrowed(x, false); }
 CODETTA_FN u32 pack_bf16(float low, float high) { return to_bf16(low) | to_bf16(high) << 16; }

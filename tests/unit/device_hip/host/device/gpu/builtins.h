@@ -37,6 +37,9 @@ CODETTA_FN float ex2_approx(float x) { return nudged((float)std::exp2((double)x)
 CODETTA_FN float rcp_approx(float x) { return nudged((float)(1.0 / (double)x)); }
 CODETTA_FN float max_nan(float x, float y) { return std::isunordered(x, y) ? x + y : std::fmax(x, y) + 0.0f; }
 CODETTA_FN float min_nan(float x, float y) { return std::isunordered(x, y) ? x + y : std::fmin(x, y); }
+CODETTA_FN float clamped(float x, float low, float high) { return x > high ? high : x > low ? x : low; }
+CODETTA_FN float ldexp(float x, i32 n) { return std::ldexp(x, n); }
+CODETTA_FN double ldexp(double x, i32 n) { return std::ldexp(x, n); }
 
 CODETTA_FN float rounded_sqrt(float x) { return std::sqrt(x); }
 CODETTA_FN double rounded_sqrt(double x) { return std::sqrt(x); }
