@@ -134,8 +134,8 @@ struct CutlassReport {
   int64_t bytes = 0;
   double seconds = 0;
 };
-// Errors also: E0531 (no CUTLASS there, or a version that the text is not for), E0530 (no nvcc), E0504 to E0506,
-// E0543.
+// Errors also: E0531 (no CUTLASS there, or a version that the text is not for), E0530 (no nvcc), E0501 (no host
+// compiler for nvcc), E0504 to E0507, E0510, E0543.
 CODETTA_API Result<CutlassReport> build_cutlass(const GemmArguments& arguments, const EvtOptions& options,
                                                 const CutlassBuild& build,
                                                 Context& context = Context::process_default());

@@ -231,6 +231,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
   if (options.tune_seconds > 0) CODETTA_CHECK_OK(context.check_runs(target));
   LibraryPlan planned;
   planned.host.name = options.name.empty() ? default_name(options.output) : options.name;
+  if (whole) CODETTA_CHECK_OK(emit::host::check_library_name(planned.host.name));
   planned.host.target = target;
   planned.host.version = version();
   planned.host.checked = options.checks;

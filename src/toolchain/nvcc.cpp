@@ -131,9 +131,17 @@ Result<std::string> compile_cutlass(const std::string& nvcc, const CutlassHeader
         .help("allow more with --compile-timeout");
   }
   if (!run->success()) {
+    const std::string log = run->errors + run->output;
+    // nvcc starts one; without it nothing has been read of the source.
+    if (log.find("host compiler") != std::string::npos || log.find("cannot find compiler") != std::string::npos) {
+      return diag::error(diag::Code::compiler_missing, "nvcc has no host compiler that it can use")
+          .in_file(nvcc)
+          .reason(fmt::format("{}: {}", run->summary(), errors_of(log)))
+          .help("install a C++ compiler that this CUDA toolkit takes (g++), where the search path leads");
+    }
     return diag::error(diag::Code::compile_rejected, "nvcc rejected the emitted source")
         .in_file(headers.folder)
-        .reason(fmt::format("{}: {}", run->summary(), errors_of(run->errors + run->output)))
+        .reason(fmt::format("{}: {}", run->summary(), errors_of(log)))
         .help("look at it with `codetta emit --what=source`; with a supported version of CUTLASS (here " +
               headers.version + ") this is our mistake, please report it");
   }

@@ -26,7 +26,8 @@ struct NvccOptions {
 // A toolkit's nvcc: of cuda_home, in PATH, or in /usr/local/cuda. Errors: E0530.
 Result<std::string> find_nvcc(const NvccOptions& options);
 
-// A shared library of one source; its bytes. Errors: E0504 (messages of the compiler), E0505, E0506, E0507, E0510.
+// A shared library of one source; its bytes. Errors: E0501 (nvcc has no host compiler), E0504 (messages of the
+// compiler), E0505, E0506, E0507, E0510.
 Result<std::string> compile_cutlass(const std::string& nvcc, const CutlassHeaders& headers, const std::string& source,
                                     const std::vector<std::string>& flags, const NvccOptions& options);
 

@@ -398,6 +398,66 @@ TEST(EvtRefusals, OfBuffers) {
   EXPECT_TRUE(emit_evt(problem_of(scaled_source).arguments, options).has_value());
 }
 
+// What a build does around nvcc, which is a script here: no toolkit is asked for.
+TEST(EvtBuild, WritesWhatNvccMakesOrNothing) {
+  const std::string folder = testing::TempDir() + "/evt_build";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder + "/bin");
+  std::filesystem::create_directories(folder + "/cutlass/include/cutlass");
+  std::ofstream(folder + "/cutlass/include/cutlass/version.h")
+      << "#define CUTLASS_MAJOR 4\n#define CUTLASS_MINOR 2\n#define CUTLASS_PATCH 1\n";
+  const std::string nvcc = folder + "/bin/nvcc";
+  const auto script = [&](const std::string& body) {
+    std::ofstream(nvcc) << "#!/bin/sh\n" << body;
+    std::filesystem::permissions(nvcc, std::filesystem::perms::owner_all);
+  };
+  ContextOptions of_context;
+  of_context.cuda_home = folder;
+  Context context = Context::make(of_context).value();
+  const Case plain{"plain", "", "D=f16[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+  CutlassBuild build{.output = folder + "/libplain.so", .cutlass_dir = folder + "/cutlass"};
+  int asked = 0;
+  build.before_writing = [&](const auto& places, bool) -> Result<void> {
+    ++asked;
+    EXPECT_EQ(places.size(), 2U);
+    return {};
+  };
+  const auto run = [&] {
+    return build_cutlass(problem_of(plain).arguments, options_of(plain, "cutlass:sm_90a"), build, context);
+  };
+  const auto refused = [&](int code, const std::string& text) {
+    const auto built = run();
+    ASSERT_FALSE(built.has_value()) << text;
+    EXPECT_EQ(built.error().code(), code) << built.error().render();
+    EXPECT_NE(built.error().render().find(text), std::string::npos) << built.error().render();
+    EXPECT_FALSE(std::filesystem::exists(build.output)) << text;
+    EXPECT_FALSE(std::filesystem::exists(folder + "/plain.h")) << text;
+  };
+  script("echo 'kernel.cu(7): error: no such visitor' >&2; exit 2\n");
+  refused(504, "no such visitor");
+  script("echo 'nvcc fatal   : Failed to preprocess host compiler properties.' >&2; exit 1\n");
+  refused(501, "nvcc has no host compiler");
+  script("exit 0\n");
+  refused(506, "nvcc left no library");
+  script("for a; do library=$source; source=$a; done\nprintf library > $library\n");
+  asked = 0;
+  const auto built = run();
+  ASSERT_TRUE(built.has_value()) << built.error().render();
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(contents(built->library), "library");
+  EXPECT_EQ(built->bytes, 7);
+  EXPECT_EQ(built->version, "4.2.1");
+  EXPECT_NE(contents(built->header).find("int plain_call("), std::string::npos);
+  EXPECT_NE(built->kernel.find("cutlass_sm90"), std::string::npos) << built->kernel;
+  std::filesystem::remove(built->library);
+  std::filesystem::remove(built->header);
+  build.output = folder + "/none/libplain.so";
+  refused(543, "cannot be written");
+  build.output = folder + "/lib7plain.so";
+  refused(230, "7plain");
+  std::filesystem::remove_all(folder);
+}
+
 TEST(EvtRefusals, OfTilesSchedulesAndTypes) {
   const Case plain{"plain", "", "D=f16[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
   const auto headline = [&](EvtOptions options, const Case& c) {

@@ -701,6 +701,10 @@ class Others(unittest.TestCase):
             errors = build(text, "refused", "--name", name, code=1)
             self.assertIn("E0230", errors)
             self.assertIn(wanted, errors)
+        # That one is told before kernels are compiled.
+        errors = build(text, "refused", "--name", "int", "--target", "hip:gfx942", code=1)
+        self.assertIn("E0230", errors)
+        self.assertNotIn("kernel 1", errors)
         self.assertFalse((WORK / "librefused.so").exists())
 
     def test_refused_outputs_and_targets(self):

@@ -96,6 +96,8 @@ struct File {
 
 // Names that cannot be public, steps that this backend lacks. Errors: E0230, E0420.
 Result<void> check_library(const Library& library);
+// Of the library's own name, which is known before anything is compiled. Errors: E0230.
+Result<void> check_library_name(const std::string& name);
 // One text for the library, one for each program, and one for each table of sizes. check_library() has passed.
 std::vector<File> print_cpp(const Library& library);
 std::string print_header(const Library& library);

@@ -340,9 +340,14 @@ Json json_of(const Library& library, const SizeTable& table) {
 
 }  // namespace
 
+Result<void> check_library_name(const std::string& name) {
+  if (const std::string defect = public_name_defect(name); !defect.empty())
+    return name_error("the library's name", name, defect);
+  return {};
+}
+
 Result<void> check_library(const Library& library) {
-  if (const std::string defect = public_name_defect(library.name); !defect.empty())
-    return name_error("the library's name", library.name, defect);
+  CODETTA_CHECK_OK(check_library_name(library.name));
   std::map<std::string, bool> taken{{library.name + "_tensor", true}};
   for (const std::string& name : exported_names(library)) {
     if (!taken.emplace(name, true).second)
