@@ -68,7 +68,7 @@ void append_explained(std::string& text, const CutlassKernels& found, bool json_
   };
   if (!found.kernels.empty()) {
     const KernelMetadata& best = found.kernels[0].metadata;
-    add("\nof CUTLASS's best is %s, estimated %.1f us\n", best.name.c_str(), best.estimated_us);
+    add("\nthe best of CUTLASS: %s, estimated %.1f us\n", best.name.c_str(), best.estimated_us);
     for (const auto& [name, value] : best.config) add("  %s = %lld\n", name.c_str(), static_cast<long long>(value));
     text += "cost terms, microseconds:\n";
     for (const CostTerm& term : best.terms) {

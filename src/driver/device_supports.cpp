@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a target runs on this machine.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "diag/diagnostic.hpp"
+#include "emit/metal.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/hip/driver.hpp"
 #include "types/machine.hpp"
@@ -35,9 +37,11 @@ Result<void> device_supports(const Target& target) {
     return diag::error(diag::Code::target_unavailable, "target '" + target.to_string() + "' can not run here")
         .reason(
             "kernels for Metal are compiled and run on macOS; this version of Codetta emits and builds them everywhere")
-        .help(
-            "write the source with `codetta emit` or `codetta build`, and on a Mac: xcrun -sdk macosx metal "
-            "-std=metal3.1 -fno-fast-math -c x.metal -o x.air && xcrun -sdk macosx metallib x.air -o x.metallib");
+        .help(fmt::format(
+            "`codetta build` writes a folder with a build.sh for a Mac; a text of `codetta emit`, which includes "
+            "headers of Codetta's sources, becomes a library there by: xcrun -sdk macosx metal {} -I SOURCES "
+            "-c x.metal -o x.air && xcrun -sdk macosx metallib x.air -o x.metallib",
+            fmt::join(emit::metal_flags(false), " ")));
   }
   return diag::error(diag::Code::target_unavailable, "target '" + target.to_string() + "' can not run here")
       .reason("Codetta runs kernels on CPUs and on GPUs of NVIDIA and AMD")

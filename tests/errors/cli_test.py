@@ -427,6 +427,7 @@ def on_a_gpu(cache):
     for verb in ("verify", "bench", "tune", "kernels"):
         expect(3, "error[E06", verb, *SIZES, *cache, "--target", "hip", "--device", "99")
     expect(3, "error[E0403]", "gemm", *SIZES, *cache, "--target", "metal:apple9")
+    expect(3, "-fno-fast-math -Wno-c++17-extensions -ffp-contract=fast -I SOURCES -c x.metal", "compile", *SIZES, *cache, "--target", "metal:apple9")
     expect(2, "error[E0402]", "kernels", *SIZES, *cache, "--target", "metal:apple99")
     expect(3, "error[E0536]", "compile", *hip, "--compiler", "/no/such/clang++")
     # A named compiler that is no Clang is for host code: the one for HIP is found as usual, if there is one.
