@@ -162,6 +162,13 @@ constexpr i64 fetched_ahead(const KernelSet& set, i64 vectors, i64 m, i64 k, i64
   return m == 1 ? 4096 : m <= 12 ? 32768 : whole_block;
 }
 
+// Whether kernels of packed B fetch the panel that comes after the one they multiply, where many rows share each: B
+// comes from beyond the caches of a core, and the first block of rows would wait for it.
+constexpr bool fetches_panels(const KernelSet& set, i64 vectors, i64 m, i64 k, i64 n, i64 b_bytes) {
+  constexpr i64 near = i64{1} << 20;
+  return m > 48 && k > near / b_bytes / n && set.fetching[vectors - 1] != nullptr;
+}
+
 // Products of one row with a block of k that is no longer read rows of B with KernelSet::fetching_row where there is
 // one. It pays on processors whose vectors of 64 bytes are two halves: there the accumulators, read and written for
 // each row of B, take longer than B from memory. On others one row at a time is faster (bench/NOTES.md).

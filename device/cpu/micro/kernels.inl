@@ -138,6 +138,8 @@ CODETTA_INLINE void fetch_lines(Ahead& next) {
 
 // The same for what a kernel asks for in four steps; the walk stays in registers meanwhile.
 CODETTA_INLINE void fetch_share(Ahead& next) {
+  if (--next.waits >= 0) return;
+  next.waits = next.pause;
   const char* run = at(next.data, 0);
   i64 column = next.column;
   for (i64 i = next.lines; i > 0; i -= 4) {
@@ -292,7 +294,7 @@ CODETTA_INLINE void row_passes(const void* a_start, const void* b_start, i64 ldb
   char* const c = at(c_start, 0);
   const char* init = init_start == nullptr ? nullptr : at(init_start, 0);
   const auto pass = [&]<int rows, int vectors, bool below>() __attribute__((always_inline)) {
-    Ahead next{b + rows * ldb, ldb, columns * P::b_step / P::lanes, 0, 0};
+    Ahead next{b + rows * ldb, ldb, columns * P::b_step / P::lanes, 0, 0, 0, 0};
     row_pass<P, rows, vectors, below>(a, b, ldb, c, columns, init, next);
     a += rows * static_cast<i64>(sizeof(typename P::A));
     b += rows * ldb;

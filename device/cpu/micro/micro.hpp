@@ -44,6 +44,8 @@ struct Ahead {
   i64 stride, width;
   i64 column;  // bytes of the run that were asked for
   i64 lines;   // how many a kernel asks for in four steps of k, a multiple of 4
+  i64 pause;   // how many times four steps pass between two shares
+  i64 waits;   // of these, what is left
 };
 // As Kernel, for whole vectors: `lanes` is ignored.
 using FetchingKernel = void (*)(const void* a, i64 lda, const void* b, i64 ldb, void* c, i64 ldc, i64 k, i64 lanes,

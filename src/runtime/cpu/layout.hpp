@@ -63,8 +63,9 @@ struct Layout {
   bool makes_in_tile = false;
   // Rows: kernels fetch the next block of B while they multiply one, because it comes from beyond the caches of a core.
   bool fetches_b = false;
-  bool long_rows = false;    // Rows: a call multiplies whole rows of the tile (KernelSet::long_rows)
-  int64_t panels_ahead = 0;  // Panels: bytes between what kernels multiply and what they fetch; 0: they do not
+  bool long_rows = false;       // Rows: a call multiplies whole rows of the tile (KernelSet::long_rows)
+  int64_t panels_ahead = 0;     // Panels: bytes between what kernels multiply and what they fetch; 0: they do not
+  bool fetches_panels = false;  // Panels: the kernels of many rows fetch the panel after theirs
 
   bool short_k = false;  // KernelSet::short_rows hold
 

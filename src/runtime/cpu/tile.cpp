@@ -38,9 +38,25 @@ abi::Ahead walk_panels(const Layout& l, const TileJob& job, const std::byte* b, 
                        int64_t k, int64_t most) {
   const int64_t bytes = ceil_div(k, l.set->group) * ldb, row_blocks = ceil_div(job.rows, most);
   const int64_t lines = round_up(ceil_div(4 * ceil_div(ldb, line), row_blocks), 4);
-  if (bytes <= l.panels_ahead) return {after, 0, bytes, 0, lines};
+  if (bytes <= l.panels_ahead) return {after, 0, bytes, 0, lines, 0, 0};
   const int64_t rest = bytes - l.panels_ahead;
-  return {b + l.panels_ahead, after - b - l.panels_ahead, rest, 0, lines};
+  return {b + l.panels_ahead, after - b - l.panels_ahead, rest, 0, lines, 0, 0};
+}
+
+// What follows block k [k0, k1) of panel q of a tile that is the last one to read it: where other tiles have read all
+// of the panels, the same block of the tile to the right; else the next panel, the first one of the block below, or of
+// the tile to the right.
+const std::byte* next_panel(const Layout& l, const TileJob& job, int64_t q, int64_t panels, int64_t k0, int64_t k1) {
+  const bool right = q + 1 < panels, below = k1 < job.k_end;
+  const int64_t panel = !job.first_rows ? panels + q : right ? q + 1 : below ? 0 : panels;
+  const int64_t k = !job.first_rows || right ? k0 : below ? k1 : job.k_begin;
+  return job.b + (job.col / l.nr + panel) * l.panel_bytes + k / l.set->group * (l.nr * l.set->group * l.b_size);
+}
+
+// The walk over `bytes` from `after`, spread evenly over the kernel calls of a panel.
+abi::Ahead walk_evenly(const std::byte* after, int64_t bytes, int64_t row_blocks, int64_t steps) {
+  const int64_t shares = std::max<int64_t>(1, row_blocks * (steps / 4)), wanted = ceil_div(bytes, 4 * line);
+  return {after, 0, bytes, 0, 4 * ceil_div(wanted, shares), std::max<int64_t>(0, shares / wanted - 1), 0};
 }
 
 void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::byte* acc, std::byte* direct,
@@ -65,14 +81,12 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
         const abi::Kernel* kernels = l.set->full[vectors - 1];
         const abi::FetchingKernel* fetching = nullptr;
         abi::Ahead next{};
-        if (l.panels_ahead != 0 && !makes && l.set->fetching[vectors - 1] != nullptr) {
+        if (!makes && k1 > k0 && (l.panels_ahead != 0 || (l.fetches_panels && job.last_rows))) {
           fetching = l.set->fetching[vectors - 1];
-          // The same block of k of the next panel, or else the one below, or the tile to the right.
-          const bool right = q + 1 < panels, below = k1 < job.k_end;
-          const int64_t panel_after = first_panel + (right ? q + 1 : below ? 0 : panels);
-          const int64_t k_after = right ? k0 : below ? k1 : job.k_begin;
-          next =
-              walk_panels(l, job, b, job.b + panel_after * l.panel_bytes + k_after / group * ldb, ldb, k1 - k0, most);
+          const std::byte* after = next_panel(l, job, q, panels, k0, k1);
+          const int64_t steps = ceil_div(k1 - k0, group);
+          next = l.panels_ahead != 0 ? walk_panels(l, job, b, after, ldb, k1 - k0, most)
+                                     : walk_evenly(after, steps * ldb, ceil_div(job.rows, most), steps);
         }
         if (makes) pack_panel_k(l, p, job.batch, first_panel + q, part, k0, k1 < l.k ? k1 : l.k_padded, job.b_buffer);
         const bool whole = direct != nullptr && !l.set->padded && left >= width;
@@ -110,7 +124,7 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
 // The walk over the columns of a tile from row `b` of B on, spread over the kernel calls of one block of k.
 abi::Ahead walk_from(const Layout& l, const TileJob& job, const std::byte* b, int64_t ldb, int64_t cols) {
   const int64_t lines_of_step = ceil_div(l.nr * l.b_size, line), row_blocks = ceil_div(job.rows, l.mr);
-  return {b, ldb, cols * l.b_size, 0, round_up(ceil_div(4 * lines_of_step, row_blocks), 4)};
+  return {b, ldb, cols * l.b_size, 0, round_up(ceil_div(4 * lines_of_step, row_blocks), 4), 0, 0};
 }
 
 // Rows of B in place: k rows x `cols` columns from `b`, into `c`.
