@@ -100,6 +100,7 @@ constexpr double issue_clocks = 0.1;  // lost for each load or broadcast beside 
 constexpr double run_bytes = 256;     // a stream in pieces of so many bytes reaches half of its rate, measured
 constexpr double waiting_share =
     0.5;  // of memory's rate, where each block of columns comes back to all rows of B, measured
+constexpr double hidden_share = 0.125;  // of multiplying, for as long as which A comes unnoticed, measured
 constexpr double fma_latency = 4, loads_per_clock = 2;
 constexpr double tile_us = 0.05, launch_us = 0.15, fan_out_us = 3, slice_us = 0.5;
 constexpr double pack_rate = 12, transpose_rate = 5;  // bytes per nanosecond, read and written
@@ -219,6 +220,16 @@ struct Model {
     const double rate = rows ? 2 * pack_rate : transpose_rate;
     note = fmt::format("{:.0f} bytes at {:.3g} bytes/ns", in, rate);
     return (in + out) / rate / 1000;
+  }
+  // Rows of A that share B come from beyond L2 for each tile of columns.
+  [[nodiscard]] double again_a_us(std::string& note) const {
+    const bool stored = c.family != CpuFamily::Convert;
+    const DType read = stored ? p.shape.a : p.shape.accumulator;
+    const double rows = std::min<double>(m, std::max(c.mc, c.tile_rows)), group = bytes_of(read, rows * k);
+    if (c.family == CpuFamily::InPlace || p.set->padded || group <= static_cast<double>(p.machine.l2) / 2) return 0;
+    const double times = ceil_div(root_cols, c.tile_cols), rate = level_rate(p.machine, group);
+    note = fmt::format("{:.0f} bytes of A, {:.0f} times, at {} bytes/ns", bytes_of(read, m * k * batch), times, rate);
+    return bytes_of(read, m * k * batch) * times / rate / 1000;
   }
   // Rows of A a multiple of a page apart share cache sets: what a block has beyond the eight lines of a set misses L1.
   [[nodiscard]] double alias_us(std::string& note) const {
@@ -360,6 +371,8 @@ std::vector<CostTerm> cost_terms(const FamilyProblem& problem, const CpuGemmConf
   add("pack B", us, note);
   us = model.pack_a_us(note) / model.threads;
   add("pack A", us, note);
+  us = model.again_a_us(note) / readers;
+  add("A beyond compute", us - hidden_share * compute, note);
   us = model.alias_us(note) / model.threads;
   add("A aliasing", us, note);
   us = model.epilogue_us(note) * model.balance / model.threads;

@@ -218,6 +218,8 @@ int32_t default_kc(Product product) {
   }
 }
 
+int32_t k_unit(const KernelSet& set) { return set.k_unit > 0 ? set.k_unit : std::max(set.group, 4); }
+
 // Rows of A between two readings of B: those of a block of k take three quarters of the second-level cache (found where
 // it has 1 MiB, and right where it has 2: bench/NOTES.md).
 int32_t rows_of_block(const FamilyProblem& problem, int32_t tile_rows) {
@@ -235,6 +237,26 @@ int32_t slices(const GemmShape& shape, double tiles, int cores) {
 
 // Rows of B that are fetched while as many are multiplied: where they lie 16 KiB apart, L2 holds 64.
 int32_t fetched_k(DType b) { return static_cast<int32_t>(256 / types::byte_size(b)); }
+
+// Tiles as tall as a block of rows of A, of a few panels: L2 holds a block of k of their rows beside their
+// accumulators, and A comes from a slow last-level cache once for all their columns. Rows a multiple of a page apart
+// would share few sets of L2, and are packed.
+template <class Add>
+void add_tall_tiles(const FamilyProblem& problem, const GemmShape& shape, const CpuGemmConfig& config, Add&& add) {
+  constexpr int64_t least_l2 = int64_t{2} << 20, columns = 128;
+  const int64_t most = rows_of_block(problem, config.mr);
+  const double row_bytes = static_cast<double>(shape.k) * static_cast<double>(types::byte_size(config.accumulator));
+  if (config.family == CpuFamily::InPlace || problem.machine.l2 < least_l2 || problem.epilogue.split.ways > 1 ||
+      shape.m <= 2 * usual_tile_rows(problem) || shape.n < columns ||
+      static_cast<double>(std::min(shape.m, most)) * row_bytes <= static_cast<double>(problem.machine.l2) / 2)
+    return;
+  CpuGemmConfig tall = config;
+  tall.tile_rows = tall.mc = round_to(base::ceil_div(shape.m, base::ceil_div(shape.m, most)), config.mr);
+  tall.tile_cols = static_cast<int32_t>(columns / config.nr * config.nr);
+  tall.kc = k_block(shape.k, default_kc(problem.product) / 2, k_unit(*problem.set));
+  tall.pack_a = config.pack_a || shape.a_row_stride % (4096 / types::byte_size(shape.a)) == 0;
+  add(tall);
+}
 
 // Tiles of few rows and many columns. In place: long runs of B keep the prefetchers busy, which 64 columns at a stride
 // of a whole row do not. Packed: long runs of the epilogue's operands.
@@ -337,7 +359,7 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
   base.a_dtype = shape.a;
   base.b_dtype = shape.b;
   base.accumulator = shape.accumulator;
-  base.kc = k_block(shape.k, default_kc(problem.product), set.k_unit > 0 ? set.k_unit : std::max(set.group, 4));
+  base.kc = k_block(shape.k, default_kc(problem.product), k_unit(set));
   base.nc = 4096;
   base.pack_a = shape.a_k_stride != 1 && shape.k > 1;
   std::vector<CpuGemmConfig> result;
@@ -375,7 +397,10 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
         if (std::find(result.begin(), result.end(), c) == result.end()) result.push_back(c);
       };
       add(config);
-      if (tile_rows == usual_rows && !set.padded) add_wide_tiles(problem, shape, config, add);
+      if (tile_rows == usual_rows && !set.padded) {
+        add_wide_tiles(problem, shape, config, add);
+        add_tall_tiles(problem, shape, config, add);
+      }
       if (const int32_t k_split = slices(shape, tiles, problem.machine.cores); k_split > 1) {
         CpuGemmConfig cut = config;
         cut.k_split = k_split;

@@ -88,6 +88,36 @@ TEST(Discovery, LargerSecondLevelCachesReadBLessOften) {
   EXPECT_EQ(readings(int64_t{1} << 40), 1);  // whatever a machine says of itself
 }
 
+// Tall tiles of two panels and half the usual block of k, where the last-level cache is too slow for A to come from it
+// for each panel, and L2 holds their rows.
+TEST(Discovery, ASlowLastLevelCacheGetsTallTiles) {
+  const auto first = [](GemmShape shape, int64_t l2, double l3_rate) {
+    plan::MachineFacts machine;
+    machine.l2 = l2;
+    machine.l3 = 256 << 20;
+    machine.l3_rate = l3_rate;
+    shape.b_packed = true;
+    return plan::discover(plain(shape.accumulator), shape, cpu(CpuIsa::avx512), machine).candidates.at(0);
+  };
+  const auto tall = [&](const GemmShape& shape, int64_t l2, double l3_rate) {
+    return package::cpu(first(shape, l2, l3_rate).config).tile_cols == 128;
+  };
+  constexpr int64_t server = 2 << 20;
+  const plan::Candidate wide = first(shape_of(1024, 4096, 4096), server, 22);
+  const auto& config = package::cpu(wide.config);
+  EXPECT_EQ(wide.name, "cpu_packed_6x64_w128_t342_pa_avx512");
+  EXPECT_TRUE(config.tile_rows == 342 && config.mc == 342 && config.kc == 512 && config.pack_a);
+  // Rows that are no multiple of a page apart lie in all sets of L2.
+  EXPECT_FALSE(package::cpu(first(shape_of(384, 4096, 1003), server, 22).config).pack_a);
+  EXPECT_TRUE(tall(shape_of(384, 4096, 1003), server, 22));
+  EXPECT_FALSE(tall(shape_of(384, 4096, 680), server, 22)) << "A stays in L2";
+  EXPECT_FALSE(tall(shape_of(96, 4096, 4096), server, 22)) << "too few rows";
+  EXPECT_FALSE(tall(shape_of(1024, 4096, 4096), server, 50)) << "A comes unnoticed";
+  EXPECT_FALSE(tall(shape_of(1024, 4096, 4096), 1 << 20, 22)) << "a smaller L2";
+  const plan::Candidate few = first(shape_of(256, 4096, 4096), server, 22);
+  EXPECT_EQ(package::cpu(few.config).tile_rows, 258) << "in equal blocks";
+}
+
 // Of 16 rows in place the block with the fewest multiply-add steps comes first where B is fetched; elsewhere one block
 // that reads B once, where blocks of 6 rows read it three times.
 TEST(Discovery, RanksBlocksThatFetchBOrReadItOnceFirst) {
