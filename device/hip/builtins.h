@@ -61,6 +61,11 @@ CODETTA_FN i64 reread(i64 x) {
   asm volatile("" : "+s"(x));
   return x;
 }
+// The same of a number of each thread's own.
+CODETTA_FN i32 reread_own(i32 x) {
+  asm volatile("" : "+v"(x));
+  return x;
+}
 
 // --- memory
 // -----------------------------------------------------------------------------------------------------------

@@ -178,6 +178,20 @@ class CudaPrinter {
   // Whether pieces that are not complete ask at run time, with each access, if it is one of whole vectors: code for
   // both is a third of what Clang would compile for HIP, and so is its time.
   [[nodiscard]] bool asks_for_whole(uint32_t index) const { return is_hip(options_.arch) && knows_whole(index); }
+  // Whether each row finds its places anew: Clang would step a pointer to each element of each operand from row to row,
+  // and for many by index terms set up and carry more of them than a row has work.
+  [[nodiscard]] bool steps_apart(uint32_t index) const {
+    const package::Phase& phase = program_.phases[index];
+    const auto by_terms = [&](uint32_t operand) {
+      return program_.operands[operand].access == package::Access::Indexed;
+    };
+    const auto loads = std::count_if(phase.insts.begin(), phase.insts.end(), [&](const package::Inst& inst) {
+      return inst.kind == package::Inst::Kind::Load && by_terms(inst.index);
+    });
+    const auto stores = std::count_if(phase.stores.begin(), phase.stores.end(),
+                                      [&](const package::Store& store) { return by_terms(store.operand); });
+    return is_hip(options_.arch) && loads + stores > 3;
+  }
   // Whether what a piece loads is asked for before its accumulators are there.
   [[nodiscard]] bool loads_ahead(uint32_t index, const PhaseText& phase) const {
     const bool direct =
@@ -362,7 +376,10 @@ void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& p
   }
   const auto otherwise = out.block("if constexpr (!complete)");
   out.line("#pragma unroll 1");
-  const auto loop = out.block("for (i32 r = f.first_row(); r < f.end_row(); r += f.row_step())");
+  const std::string_view counter = steps_apart(index) ? "at" : "r";
+  const auto loop =
+      out.block("for (i32 ", counter, " = f.first_row(); ", counter, " < f.end_row(); ", counter, " += f.row_step())");
+  if (steps_apart(index)) out.line("const i32 r = reread_own(at);");
   out.line("Loads", index, " held;");
   out.line("States", index, " states[1];");
   if (!phase.loads.empty()) out.line("fetch(r, held);");
@@ -381,6 +398,7 @@ int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
     rows = std::min(rows, phase.row_states.empty() && clocks <= 20 ? 4 : 2);
   // Where nothing but accumulators is awaited, work of this length hides the wait for the next row's by itself.
   if (is_hip(options_.arch) && phase.loads.empty() && phase.row_states.empty() && clocks > 20) rows = 1;
+  if (is_hip(options_.arch)) rows = std::min(rows, passes_of(index));
   if (!even_rows(index)) return phase.row_states.empty() ? std::min(rows, 4) : 1;
   while (rows > 1 && (rows > passes_of(index) || passes_of(index) % rows != 0)) rows /= 2;
   return rows;

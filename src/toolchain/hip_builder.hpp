@@ -21,8 +21,8 @@ namespace codetta::toolchain {
 // or empty; "" where others are among them.
 std::string_view prelude_of(std::string_view source, std::span<const CudaHeader> headers);
 
-// The source twice: with the first of its kernel functions alone (the product), and with the others (what follows it),
-// each of as many lines. Empty where it has less than three, whose second part would not be worth the start of Clang.
+// The source twice, with the first of its kernel functions (the product) and with others that take Clang about as long,
+// each of as many lines. Empty where it has less than three and the second part would not be worth the start of Clang.
 std::vector<std::string> parts_of(std::string_view source);
 
 // Compiles kernels, each with the precompiled prelude where there is one, in memory or in the cache, which changes no

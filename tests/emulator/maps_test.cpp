@@ -248,7 +248,9 @@ TEST(EmulatedMaps, RowsOfOtherLengthsThanHinted) {
           run(text, *device, *compiler, {}, &sources, {}, {{"m", 5}, {"n", n}}, {{"m", 4096}, {"n", hint}});
       EXPECT_TRUE(wrong) << text << n << wrong.error().render();
       EXPECT_EQ(wrong ? *wrong : "", "") << text << n;
-      EXPECT_NE(sources.find(fmt::format("short_rows<{}, ", hint)), std::string::npos) << text;
+      // Clang takes long for each form, and HIP's kernels have one for all rows of which everything is kept.
+      const bool for_hint = sources.find(fmt::format("short_rows<{}, ", hint)) != std::string::npos;
+      EXPECT_EQ(for_hint, gfx().empty()) << text;
       EXPECT_NE(sources.find("short_rows<0, "), std::string::npos) << text;
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HIP kernels from precompiled headers: what of a source they stand for, the same bits, and whatever is wrong with
 // them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -314,7 +315,45 @@ TEST(HipParts, AreTheFirstKernelFunctionAndTheOthers) {
   }
   EXPECT_TRUE(parts_of("").empty());
   EXPECT_TRUE(parts_of(text.substr(0, text.find("codetta_phase_1"))).empty());  // one that does not end
-  EXPECT_TRUE(parts_of(text.substr(0, text.rfind("\nextern"))).empty());        // two are not worth it
+  EXPECT_TRUE(parts_of(text.substr(0, text.rfind("\nextern"))).empty());        // two of which the second is short
+}
+
+// Of a product, two phases and what combines their results, whose costs the texts tell.
+TEST(HipParts, TakeAboutAsLongAsEachOther) {
+  const auto phase = [](int number, size_t characters) {
+    return fmt::format("  static void piece_{0}(int x) {{\n//{1}\n  }}\n  static void phase_{0}(int x) {{\n  }}\n",
+                       number, std::string(characters, '.'));
+  };
+  const auto kernel = [](const std::string& name, const std::string& calls) {
+    return "\nextern \"C\" __global__ void " + name + "(Parameters params) {\n  " + calls + "\n}\n";
+  };
+  const auto names_in = [](const std::string& part) {
+    std::vector<std::string> found;
+    for (const char* name :
+         {"codetta_gemm", "codetta_combine_0", "codetta_phase_1", "codetta_combine_1", "codetta_phase_2"})
+      if (part.find(name) != std::string::npos) found.emplace_back(name);
+    return found;
+  };
+  const std::string product = kernel("codetta_gemm", "gemm_simt<Config, Epilogue>(params);");
+  const std::string combine_0 = kernel("codetta_combine_0", "if (y == 0) combine<Axis::Row, SumState>(params);");
+  const std::string others = combine_0 + kernel("codetta_phase_1", "Epilogue::phase_1<Parameters>(q, t);") +
+                             kernel("codetta_combine_1", "if (y == 0) combine<Axis::Row, SumState>(params);") +
+                             kernel("codetta_phase_2", "Epilogue::phase_2<Parameters>(q, t);");
+  using Names = std::vector<std::string>;
+  auto parts = parts_of(phase(0, 1200) + phase(1, 2000) + phase(2, 2000) + product + others);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(names_in(parts[0]), (Names{"codetta_gemm", "codetta_combine_0", "codetta_combine_1"}));
+  EXPECT_EQ(names_in(parts[1]), (Names{"codetta_phase_1", "codetta_phase_2"}));
+  parts = parts_of(phase(0, 300) + phase(1, 9000) + phase(2, 900) + product + others);  // one phase takes longest
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(names_in(parts[1]), Names{"codetta_phase_1"});
+  // Of two kernel functions the second is worth the start of Clang where it combines several reductions.
+  EXPECT_TRUE(parts_of(product + combine_0).empty());
+  parts = parts_of(product + kernel("codetta_combine_0",
+                                    "if (y == 0) combine<Axis::Row, MaxState>(params);\n  if (y == "
+                                    "1) combine<Axis::Row, SumExpState>(params);"));
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(names_in(parts[1]), Names{"codetta_combine_0"});
 }
 
 TEST_F(HipBuilds, PartsHaveTheSameInstructionsAndOneNote) {

@@ -73,6 +73,8 @@ CODETTA_FN float min_nan(float x, float y) {
   return x < y || (x == y && __builtin_signbit(x)) ? x : y;
 }
 
+CODETTA_FN i32 reread_own(i32 x) { return x; }
+
 template <class V, int n>
 class RegisterArray {
   static_assert(sizeof(V) % 4 == 0 && n * sizeof(V) <= 128, "what has an index");
