@@ -69,7 +69,7 @@ bool Lowering::fold(const std::vector<size_t>& dims, Axis axis, Dim& extent) {
     Index& index = root_at_[dims[k]];
     index = {};
     if (constant != 1) index.terms.push_back({1, axis, inner, k == 0 ? 0 : *constant, constant.value_or(0)});
-    inner *= constant.value_or(1);
+    inner *= std::max<int64_t>(constant.value_or(1), 1);  // without elements no place is looked for
   }
   return true;
 }

@@ -152,6 +152,12 @@ TEST_F(ProgramLayouts, DimsOfOneElementAndOfNone) {
       {"def f(x: f32[\"b\", \"c\", 1, 4], w: f32[4, 5]):\n    v = x @ w\n    y = relu(v)\n"
        "    z = reshape(v, (b*c, 5)) * 2.0\n    return y, z\n",
        {{{"b", 3}, {"c", 5}}, {{"b", 1}, {"c", 1}}, {{"b", 0}, {"c", 2}}}},
+      {"def f(x: f32[\"b\", 0, 2, 3], w: f32[\"b\", 1, 2, 3]):\n    y = x * w\n    z = sum(y, dim=1)\n    u = max(x, "
+       "dim=-1)\n"
+       "    return y, z, u\n",
+       {{{"b", 3}}, {{"b", 0}}}},
+      {"def f(x: f32[\"b\", \"c\", \"d\", 0], w: f32[\"c\", 0, 3]):\n    y = x @ w\n    return y\n",
+       {{{"b", 2}, {"c", 3}, {"d", 2}}, {{"b", 1}, {"c", 0}, {"d", 4}}}},
       {"def f(x: f32[0, 6, 4], w: f32[4, 2]):\n    y = reshape(x @ w, (4, 0, 3))\n    return y\n", {{}}},
       {"def f(x: f32[4, 3], w: f32[3, 0]):\n    v = x @ w\n    y = reshape(v, (0,)) + 1.0\n"
        "    z = sum(reshape(v, (0, 5)), dim=0)\n    u = max(reshape(v, (2, 0, 7)), dim=-1)\n    return y, z, u\n",
