@@ -53,7 +53,7 @@ CODETTA_FN void combine(constant P& params, int k, threadgroup char* memory, Pla
     group_barrier();
   }
   if (id >= results || result >= all) return;
-  const T value = s.result(mean ? reduced_elements(p, axis) * parts : 0);
+  const T value = s.template result<mean>(reduced_elements(p, axis) * parts);
   ((device T*)params.reduction[k].results)[result] = value;
   if constexpr (out >= 0) {
     constant Operand& o = params.operand[out];

@@ -161,11 +161,13 @@ struct Folding {
   CODETTA_MEMBER void get(P from) {
     for (int j = 0; j < State<T>::width; ++j) s.v[j] = of_bits(from[j]);
   }
-  // `count`: what a mean divides by; 0: no mean.
+  // `count`: what a mean divides by, 0 where nothing was reduced.
+  template <bool mean>
   CODETTA_MEMBER T result(i64 count) const {
     T value = s.v[0];
     if constexpr (State<T>::width == 2) value = ended(s);
-    return count == 0 ? value : (T)(value / (T)count);
+    if constexpr (mean) value = (T)(value / (T)count);
+    return value;
   }
 
   static CODETTA_MEMBER u64 bits_of(T x) {
@@ -191,9 +193,10 @@ struct Folding<SumState, float> {
     const u64 w = from[0];
     s.hi = bits_to_float((u32)w), s.lo = bits_to_float((u32)(w >> 32));
   }
+  template <bool mean>
   CODETTA_MEMBER float result(i64 count) const {
     const float value = s.hi + s.lo;
-    return count == 0 ? value : value / (float)count;
+    return mean ? value / (float)count : value;
   }
 };
 

@@ -232,6 +232,20 @@ TEST_F(MetalLibrary, MakesWhatHasElementsOfSizesOf0) {
   EXPECT_EQ(judge(*call), "");
 }
 
+// 0 / 0, in a map, in its later phases, and behind a product.
+TEST_F(MetalLibrary, MeansOfNothing) {
+  for (const char* text :
+       {"def f(x: f32[\"m\", 8]):\n    u = mean(x, dim=0)\n    v = mean(x) * 0.5\n    return u, v\n",
+        "def f(x: bf16[4, \"m\"]):\n    u = mean(x, dim=1)\n    v = mean(x) * 0.5\n    return u, v\n",
+        "def f(x: f32[\"m\", 8], w: f32[8, 4]):\n    y = x @ w\n    u = mean(y, dim=0) + 1.0\n    v = mean(y)\n    "
+        "return "
+        "u, v\n"}) {
+    SCOPED_TRACE(text);
+    ASSERT_EQ(load(Program::parse(text).value()), "");
+    for (const int64_t size : {3, 0}) expect_runs({{"m", size}}, 3);
+  }
+}
+
 // Kernels without a product, reductions over rows, columns and everything, gathers, a copy, and shapes with batch dims.
 TEST_F(MetalLibrary, Maps) {
   const Program program =

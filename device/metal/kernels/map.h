@@ -45,7 +45,7 @@ CODETTA_FN void panel_finish(constant P& params, int k, Panel panel) {
         (const device T*)params.reduction[k].partials + (panel.batch * p.pieces_n * p.rows + row0 + r) * width;
     Folding<State, T> s;
     for (i64 n = 0; n < p.pieces_n; ++n) s.take(from, n * p.rows);
-    ((device T*)params.reduction[k].results)[panel.batch * p.rows + row0 + r] = s.result(mean ? p.cols * parts : 0);
+    ((device T*)params.reduction[k].results)[panel.batch * p.rows + row0 + r] = s.template result<mean>(p.cols * parts);
   }
   device_barrier();
 }
