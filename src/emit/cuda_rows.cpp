@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -38,11 +39,15 @@ class RowsPrinter {
   // How the pieces of a row follow each other: `at_once` of them, until there are `count`; all of them unrolled where
   // that is a constant. What is kept of them lies in arrays; in RegisterArrays where they are `indexed`: these are
   // loaded side by side, but worked on in turn.
+  struct Kept {
+    std::string load, array;
+    bool first = false;  // it is loaded here
+  };
   struct Pieces {
     std::string_view count;
     int at_once = 1;
     bool unrolled = false, indexed = false;
-    std::vector<KeptLoad> kept{};
+    std::vector<Kept> kept{};
   };
   Result<void> print_short(CodeWriter& out, const KeptValues& kept, int pieces);
   Result<void> print_long(CodeWriter& out, bool asks);
@@ -78,6 +83,10 @@ class RowsPrinter {
   }
   [[nodiscard]] int registers_of(const Held& load) const;
   [[nodiscard]] bool have_index(const KeptValues& kept, int pieces) const;
+  [[nodiscard]] bool is_loaded(uint32_t phase, uint32_t value) const {
+    return program_.phases[phase].insts[value].kind == package::Inst::Kind::Load;
+  }
+  [[nodiscard]] std::vector<uint32_t> shared_places(const KeptValues& kept) const;
   [[nodiscard]] int most_pieces(const KeptValues& kept) const;
   [[nodiscard]] int blocks_of(const KeptValues& kept, int pieces) const;
 
@@ -117,7 +126,7 @@ void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, const
     put_lines(out, phase.row);
     if (phase.has_full_work) {
       // What is loaded to stay goes to places that are known, or it would be waited for.
-      const bool stays = std::any_of(pieces.kept.begin(), pieces.kept.end(), [](const KeptLoad& k) { return k.first; });
+      const bool stays = std::any_of(pieces.kept.begin(), pieces.kept.end(), [](const Kept& k) { return k.first; });
       out.line("#pragma unroll", pieces.unrolled && (!pieces.indexed || stays) ? "" : " 1");
       const auto loop = out.block("for (i32 piece = 0; piece < ", pieces.count, "; piece += ", pieces.at_once, ")");
       const auto each = [&](bool unrolled) {
@@ -128,16 +137,15 @@ void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, const
         out.line("if (", beyond, "!f.at_piece(piece + j)) continue;");
         return block;
       };
-      const auto kept_of = [&](const Held& load) -> const KeptLoad* {
-        for (const KeptLoad& kept : pieces.kept) {
-          if (load.name == CodeWriter::text_of("l", kept.value)) return &kept;
+      const auto kept_of = [&](const Held& load) -> const Kept* {
+        for (const Kept& kept : pieces.kept) {
+          if (load.name == kept.load) return &kept;
         }
         return nullptr;
       };
       // Where a load goes to, and whether it is done here.
       const auto array = [&](const Held& load) {
-        const KeptLoad* kept = kept_of(load);
-        return kept != nullptr ? CodeWriter::text_of("k", kept->slot) : load.name + "s";
+        return kept_of(load) != nullptr ? kept_of(load)->array : load.name + "s";
       };
       const auto number = [&](const Held& load) { return kept_of(load) != nullptr ? "piece + j" : "j"; };
       const auto is_here = [&](const Held& load) { return kept_of(load) == nullptr || kept_of(load)->first; };
@@ -194,12 +202,15 @@ Result<void> RowsPrinter::print_short(CodeWriter& out, const KeptValues& kept, i
   const bool indexed = few_forms_ && have_index(kept, pieces);
   for (size_t slot = 0; slot < kept.load_slots.size(); ++slot)
     print_array(out, cuda_dialect().type(kept.load_slots[slot]).raw, CodeWriter::text_of("k", slot), "pieces", indexed);
-  for (uint32_t slot = 0; slot < kept.slots; ++slot)
-    print_array(out, "f32v", CodeWriter::text_of("h", slot), "pieces", indexed);
+  std::vector<uint32_t> places(kept.slots);  // by slot: its array
+  std::iota(places.begin(), places.end(), 0);
+  if (indexed) places = shared_places(kept);
+  for (const uint32_t array : std::set<uint32_t>(places.begin(), places.end()))
+    print_array(out, "f32v", CodeWriter::text_of("h", array), "pieces", indexed);
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
     const auto phase_block = out.block("");
     const auto accumulator = [&](uint32_t slot) {
-      return taken_from(CodeWriter::text_of("h", slot), "piece + j", indexed);
+      return taken_from(CodeWriter::text_of("h", places[slot]), "piece + j", indexed);
     };
     CODETTA_TRY(PhaseText phase, print_phase(kept.program, p, cuda_dialect(), comments_, accumulator, needs_));
     // What is kept is an accumulator to the printer.
@@ -207,18 +218,25 @@ Result<void> RowsPrinter::print_short(CodeWriter& out, const KeptValues& kept, i
       if (const size_t at = line.find(" = accum "); at != std::string::npos)
         line.replace(at, std::string::npos, " = kept");
     }
-    for (const auto& [value, slot] : kept.saved[p])
-      phase.full.push_back(
-          put_in(CodeWriter::text_of("h", slot), "piece + j", CodeWriter::text_of("v", value), indexed));
+    std::vector<Kept> stay;
+    for (const KeptLoad& k : kept.loads[p])
+      stay.push_back({CodeWriter::text_of("l", k.value), CodeWriter::text_of("k", k.slot), k.first});
+    for (const auto& [value, slot] : kept.saved[p]) {
+      const std::string array = CodeWriter::text_of("h", places[slot]), load = CodeWriter::text_of("l", value);
+      const auto is_it = [&](const Held& held) { return held.name == load && held.type == "f32v"; };
+      // A value that is loaded as it is stays where it is loaded, or there would be registers for two of it.
+      if (indexed && is_loaded(p, value) && std::any_of(phase.loads.begin(), phase.loads.end(), is_it))
+        stay.push_back({load, array, true});
+      else
+        phase.full.push_back(put_in(array, "piece + j", CodeWriter::text_of("v", value), indexed));
+    }
     int registers = 0;
     for (const Held& load : phase.loads) {
-      const bool is_kept = std::any_of(kept.loads[p].begin(), kept.loads[p].end(), [&](const KeptLoad& k) {
-        return load.name == CodeWriter::text_of("l", k.value);
-      });
+      const bool is_kept = std::any_of(stay.begin(), stay.end(), [&](const Kept& k) { return load.name == k.load; });
       registers += is_kept ? 0 : registers_of(load);
     }
     print_states(out, p);
-    print_row_phase(out, phase, {"pieces", pieces_at_once(p, registers, pieces), true, indexed, kept.loads[p]});
+    print_row_phase(out, phase, {"pieces", pieces_at_once(p, registers, pieces), true, indexed, stay});
     print_finish(out, p);
   }
   return {};
@@ -252,6 +270,24 @@ bool RowsPrinter::have_index(const KeptValues& kept, int pieces) const {
   const auto operand_fits = [&](const package::Operand& operand) { return operand.is_store || fits(operand.dtype); };
   return std::all_of(program_.operands.begin(), program_.operands.end(), operand_fits) &&
          (kept.slots == 0 || fits(DType::f32));
+}
+
+// By slot: the first slot whose array it has. What a phase keeps of a piece takes the place of what it was the last to
+// take, unless that is still to be taken when all pieces are loaded.
+std::vector<uint32_t> RowsPrinter::shared_places(const KeptValues& kept) const {
+  std::vector<uint32_t> places(kept.slots);
+  std::vector<std::pair<uint32_t, uint32_t>> arrays;  // their first slot, and the one that they hold
+  for (uint32_t p = 0; p < program_.phases.size(); ++p) {
+    for (const auto& [value, slot] : kept.saved[p]) {
+      const uint32_t end = is_loaded(p, value) ? p : p + 1;
+      const auto is_free = [&](const auto& array) { return kept.last[array.second] < end; };
+      auto array = std::find_if(arrays.begin(), arrays.end(), is_free);
+      if (array == arrays.end()) array = arrays.insert(array, {slot, slot});
+      array->second = slot;
+      places[slot] = array->first;
+    }
+  }
+  return places;
 }
 
 Result<int> RowsPrinter::print(CodeWriter& out) {

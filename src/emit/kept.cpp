@@ -129,9 +129,11 @@ Result<KeptValues> keep_values(const package::EpilogueProgram& program) {
       for (int i = 0; i < inst.arity; ++i) open.push_back(inst.in[i]);
     }
   }
+  kept.last.resize(slots.size());
   for (const auto& [number, slot] : slots) {
     const Lifetime& life = computed.at(number);
     kept.saved[life.phase].emplace_back(life.value, slot);
+    kept.last[slot] = life.last;
   }
   for (uint32_t p = 0; p < program.phases.size(); ++p) {
     double live = 0, held = 0;

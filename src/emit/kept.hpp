@@ -20,6 +20,7 @@ struct KeptValues {
   package::EpilogueProgram program;
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> saved;  // by phase: values, and the slots that take them
   uint32_t slots = 0;
+  std::vector<uint32_t> last;  // of each slot: the last phase that takes its value
   // By phase: loads whose vectors are kept as they are; of these there are slots of their own, by element type.
   std::vector<std::vector<KeptLoad>> loads;
   std::vector<DType> load_slots;
