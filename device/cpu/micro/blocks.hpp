@@ -162,11 +162,12 @@ constexpr i64 fetched_ahead(const KernelSet& set, i64 vectors, i64 m, i64 k, i64
   return m == 1 ? 4096 : m <= 12 ? 32768 : whole_block;
 }
 
-// Whether kernels of packed B fetch the panel that comes after the one they multiply, where many rows share each: B
-// comes from beyond the caches of a core, and the first block of rows would wait for it.
-constexpr bool fetches_panels(const KernelSet& set, i64 vectors, i64 m, i64 k, i64 n, i64 b_bytes) {
-  constexpr i64 near = i64{1} << 20;
-  return m > 48 && k > near / b_bytes / n && set.fetching[vectors - 1] != nullptr;
+// Whether kernels of packed B fetch the panel that comes after the one they multiply: where B comes from beyond the
+// caches of a core, the first rows of each panel wait for it. In tall tiles, which are planned where that takes long;
+// elsewhere it gains nothing, and costs a Zen 4 1 to 2 % in pages of 4 KiB (bench/NOTES.md).
+constexpr bool fetches_panels(const KernelSet& set, i64 vectors, i64 tile_rows, i64 k, i64 n, i64 b_bytes) {
+  constexpr i64 near = i64{1} << 20, tall = 96;
+  return tile_rows > tall && k > near / b_bytes / n && set.fetching[vectors - 1] != nullptr;
 }
 
 // Products of one row with a block of k that is no longer read rows of B with KernelSet::fetching_row where there is

@@ -197,8 +197,6 @@ class Run {
       for (int64_t r = row0; r < row1; ++r) {
         job.row = r * l_.tile_rows;
         job.rows = std::min(l_.tile_rows, l_.m - job.row);
-        job.first_rows = r == row0;
-        job.last_rows = r + 1 == row1;
         if (l_.a_direct) {
           job.a = a + (job.row * p_.a_row + job.k_begin * (l_.k > 1 ? p_.a_k : 0)) * l_.a_size;
         } else if (l_.a_pack_whole_k) {

@@ -43,13 +43,10 @@ abi::Ahead walk_panels(const Layout& l, const TileJob& job, const std::byte* b, 
   return {b + l.panels_ahead, after - b - l.panels_ahead, rest, 0, lines, 0, 0};
 }
 
-// What follows block k [k0, k1) of panel q of a tile that is the last one to read it: where other tiles have read all
-// of the panels, the same block of the tile to the right; else the next panel, the first one of the block below, or of
-// the tile to the right.
+// The same block of k of the next panel, or else the first one of the block below, or of the tile to the right.
 const std::byte* next_panel(const Layout& l, const TileJob& job, int64_t q, int64_t panels, int64_t k0, int64_t k1) {
   const bool right = q + 1 < panels, below = k1 < job.k_end;
-  const int64_t panel = !job.first_rows ? panels + q : right ? q + 1 : below ? 0 : panels;
-  const int64_t k = !job.first_rows || right ? k0 : below ? k1 : job.k_begin;
+  const int64_t panel = right ? q + 1 : below ? 0 : panels, k = right ? k0 : below ? k1 : job.k_begin;
   return job.b + (job.col / l.nr + panel) * l.panel_bytes + k / l.set->group * (l.nr * l.set->group * l.b_size);
 }
 
@@ -81,7 +78,7 @@ void panel_tile(const Layout& l, const GemmProblem& p, const TileJob& job, std::
         const abi::Kernel* kernels = l.set->full[vectors - 1];
         const abi::FetchingKernel* fetching = nullptr;
         abi::Ahead next{};
-        if (!makes && k1 > k0 && (l.panels_ahead != 0 || (l.fetches_panels && job.last_rows))) {
+        if (!makes && k1 > k0 && (l.panels_ahead != 0 || l.fetches_panels)) {
           fetching = l.set->fetching[vectors - 1];
           const std::byte* after = next_panel(l, job, q, panels, k0, k1);
           const int64_t steps = ceil_div(k1 - k0, group);

@@ -17,7 +17,6 @@ struct TileJob {
   int64_t row = 0, col = 0, rows = 0, cols = 0;  // root coordinates
   int64_t k_begin = 0, k_end = 0;
   bool first_slice = true;
-  bool first_rows = true, last_rows = true;  // of the tiles that read the same panels one after the other
 };
 
 // Writes the accumulators to `acc` in the layout's tile form (l.acc_ld and so on). With a store (see StoreTile),

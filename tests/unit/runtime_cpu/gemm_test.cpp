@@ -181,22 +181,24 @@ TEST_P(Levels, PanelsOfBThatAreFetched) {
   }
 }
 
-// The same of many rows: in tiles that share panels with others, all or some of a group, and in tiles that do not.
-TEST_P(Levels, PanelsOfBThatAreFetchedForManyRows) {
+// The same of tall tiles, which fetch the next panel: across the ends of panels, blocks and tiles, groups of one and
+// two.
+TEST_P(Levels, PanelsOfBThatTallTilesFetch) {
   uint32_t seed = 95;
-  for (const auto& [nr, mc] : {std::pair{64, 96}, std::pair{48, 24}, std::pair{64, 24}, std::pair{48, 48}}) {
+  for (const auto& [nr, mc] : {std::pair{64, 96}, std::pair{48, 104}, std::pair{64, 204}, std::pair{48, 208}}) {
     Case c;
     c.config = config_for(CpuFamily::Packed, GetParam(), plain_types[0]);
     c.config.mr = nr == 64 ? 6 : 8;
     c.config.nr = nr;
-    c.config.tile_rows = 24;
-    c.config.tile_cols = mc == 48 ? nr : 2 * nr;
+    c.config.tile_rows = nr == 64 ? 102 : 104;
+    c.config.tile_cols = mc == 208 ? nr : 2 * nr;
     c.config.kc = 200;
     c.config.mc = mc;
-    c.m = 61;
+    c.config.pack_a = mc == 104;
+    c.m = 109;
     c.n = 1031;
     c.k = mc == 96 ? 607 : 260;
-    c.packed = mc != 24;
+    c.packed = mc != 204;
     c.threads = nr == 48 ? 2 : 1;
     check(c, ++seed);
   }
@@ -206,11 +208,11 @@ TEST_P(Levels, PanelsOfBThatAreFetchedForManyRows) {
 TEST(Layouts, FewRowsHaveKernelsOfTheirOwn) {
   for (const CpuIsa isa : usable_isas()) {
     const bool wide = isa != CpuIsa::generic && isa != CpuIsa::neon, widest = wide && isa != CpuIsa::avx2;
-    const auto of = [&](CpuFamily family, int64_t m, int64_t k, int32_t nr) {
+    const auto of = [&](CpuFamily family, int64_t m, int64_t k, int32_t nr, int32_t tile_rows = 48) {
       CpuGemmConfig config = config_for(family, isa, plain_types[0]);
       config.mr = 6;
       config.nr = nr;
-      config.tile_rows = 48;
+      config.tile_rows = tile_rows;
       config.tile_cols = 1024;
       GemmProblem problem;
       problem.m = m;
@@ -228,13 +230,13 @@ TEST(Layouts, FewRowsHaveKernelsOfTheirOwn) {
     EXPECT_EQ(ahead(5, 300) != 0, widest);
     EXPECT_EQ(ahead(48, 300) > ahead(5, 300), widest);
     for (const int64_t m : {1, 2, 4, 49}) EXPECT_EQ(ahead(m, 300), 0) << m;
-    const auto panels = [&](int64_t m, int64_t k, int32_t nr) {
-      return of(CpuFamily::Packed, m, k, nr).fetches_panels;
+    const auto panels = [&](int32_t tile_rows, int64_t k, int32_t nr) {
+      return of(CpuFamily::Packed, 200, k, nr, tile_rows).fetches_panels;
     };
-    EXPECT_EQ(panels(49, 260, 64), widest);
-    EXPECT_FALSE(panels(48, 260, 64)) << "by panels_ahead";
-    EXPECT_FALSE(panels(49, 200, 64)) << "in the caches";
-    EXPECT_FALSE(panels(49, 260, 32)) << "no such kernels";
+    EXPECT_EQ(panels(102, 260, 64), widest);
+    EXPECT_FALSE(panels(96, 260, 64)) << "no tall tile";
+    EXPECT_FALSE(panels(102, 200, 64)) << "in the caches";
+    EXPECT_FALSE(panels(102, 260, 32)) << "no such kernels";
   }
 }
 
