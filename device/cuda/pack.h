@@ -36,31 +36,26 @@ CODETTA_FN void pack_transposed(const Packing& f) {
   }
 }
 
-// 16 bytes from p on, which begin anywhere: the aligned words around them, turned. Words with bytes outside of begin to
-// end, which the tensor lies in, are not touched: there its `count` elements are taken one by one.
-template <class E>
-CODETTA_FN uint4 load_turned(const E* p, int count, u64 begin, u64 end) {
+// Whether the 20 bytes of aligned words around 16 bytes from p on all lie in the tensor, from begin to end.
+CODETTA_FN bool inside(const void* p, u64 begin, u64 end) {
   const u64 first = (u64)p & ~(u64)3;
-  u32 word[5] = {};
-  if (first >= begin && first + 20 <= end) {
+  return first >= begin && first + 20 <= end;
+}
+// 16 bytes from p on, which begin anywhere: the aligned words around them, turned.
+CODETTA_FN uint4 load_turned(const void* p) {
+  const u32* const first = (const u32*)((u64)p & ~(u64)3);
+  u32 word[5];
 #pragma unroll
-    for (int i = 0; i < 5; ++i) word[i] = __ldg((const u32*)first + i);
-    const u32 bits = ((u32)(u64)p & 3) * 8;
+  for (int i = 0; i < 5; ++i) word[i] = __ldg(first + i);
+  const u32 bits = ((u32)(u64)p & 3) * 8;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) word[i] = (u32)(((u64)word[i + 1] << 32 | word[i]) >> bits);
-  } else {
-    constexpr int in_word = 4 / (int)sizeof(E);
-    for (int i = 0; i < count; ++i) {
-      const u32 element = (u32)__ldg(p + i) << i % in_word * 8 * (int)sizeof(E) % 32;
-#pragma unroll
-      for (int w = 0; w < 4; ++w) word[w] |= i / in_word == w ? element : 0;
-    }
-  }
+  for (int i = 0; i < 4; ++i) word[i] = (u32)(((u64)word[i + 1] << 32 | word[i]) >> bits);
   return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
 // Rows of adjacent elements, 16 bytes of the copy a thread and step. Short rows share a warp. What follows a row's last
-// element in the copy is anything: the copy engine does not read it.
+// element in the copy is anything: the copy engine does not read it. Words with bytes outside of the tensor are not
+// touched: there elements are taken one by one, behind the others, by one text for all of a step.
 template <class E>
 CODETTA_FN void pack_rows(const Packing& f) {
   constexpr int each = 16 / (int)sizeof(E), warps = pack_threads / 32, at_once = 4;
@@ -70,21 +65,33 @@ CODETTA_FN void pack_rows(const Packing& f) {
   const u64 begin = (u64)f.from;
   const u64 end = begin + (u64)((f.batches - 1) * f.batch_stride + (f.slow - 1) * f.slow_stride + f.fast) * sizeof(E);
   const int lane = threadIdx.x % 32, own = 32 / group;
+#pragma unroll 1
   for (i64 row = ((i64)blockIdx.x * warps + threadIdx.x / 32) * own + lane / group; row < rows;
        row += (i64)gridDim.x * warps * own) {
     const i64 batch = f.batches > 1 ? row / f.slow : 0;
     const E* const source = (const E*)f.from + (batch * f.batch_stride + (row - batch * f.slow) * f.slow_stride);
-    uint4* const target = (uint4*)((E*)f.to + row * f.packed_stride);
+    E* const target = (E*)f.to + row * f.packed_stride;
+#pragma unroll 1
     for (i64 first = lane % group; first < vectors; first += group * at_once) {
       uint4 held[at_once];
+      bool turned[at_once], all = true;
 #pragma unroll
       for (int i = 0; i < at_once; ++i) {
-        const i64 at = first + i * group, left = f.fast - at * each;
-        if (left > 0) held[i] = load_turned(source + at * each, left < each ? (int)left : each, begin, end);
+        const i64 at = first + i * group;
+        turned[i] = at < vectors && inside(source + at * each, begin, end);
+        if (turned[i]) held[i] = load_turned(source + at * each);
+        all = all && (turned[i] || at >= vectors);
       }
 #pragma unroll
       for (int i = 0; i < at_once; ++i) {
-        if (first + i * group < vectors) target[first + i * group] = held[i];
+        if (turned[i]) ((uint4*)target)[first + i * group] = held[i];
+      }
+      if (all) continue;
+#pragma unroll 1
+      for (i64 at = first; at < vectors && at < first + group * at_once; at += group) {
+        if (inside(source + at * each, begin, end)) continue;
+#pragma unroll 1
+        for (i64 i = at * each; i < f.fast && i < (at + 1) * each; ++i) target[i] = __ldg(source + i);
       }
     }
   }

@@ -45,8 +45,9 @@ CODETTA_FN void prefetch_full(const Operand& o, const Tile& tile) {
   const i32 bytes = tile.cols * (i32)sizeof(E), lines = (bytes + line - 1) / line;
   const char* const first =
       (const char*)((const E*)o.data + (tile.batch * o.stride[0] + tile.row * o.stride[1] + tile.col));
+#pragma unroll 1
   for (i32 i = tile.thread; i < tile.rows * lines; i += tile.threads) {
-    const i32 r = i / lines, at = i % lines * line;
+    const u32 r = (u32)i / (u32)lines, at = ((u32)i - r * (u32)lines) * line;
     prefetch_line(first + (r * o.stride[1] * (i64)sizeof(E) + at));
   }
 }
@@ -332,6 +333,7 @@ struct TileFragment {
       if (tile.thread % 32 < across) write(q.lane[i], shared, tile.thread / 32 * (across * lanes) + c + i);
     }
     group_barrier(tile.barrier, tile.threads);
+#pragma unroll 1  // there is one round where columns are no more than threads
     for (i32 col = tile.thread; col < tile.cols; col += tile.threads) {
       S s = read<S>(shared, col);
       CODETTA_EACH_WARP

@@ -87,14 +87,16 @@ __device__ __forceinline__ i64 quotient(i64 n, i64 d) {
 #endif
 }
 
+__device__ __forceinline__ u32 quotient(u32 n, u32 d) { return n / d; }
+
 // The column of B (and of the unsplit accumulator) of part `part` at root column `col`; of several products, in its
-// own.
-template <int ways, int products = 1>
-__device__ __forceinline__ i64 column_of_b(const Problem& p, i64 col, int part) {
+// own. I: i64, or u32 where columns are known to be few.
+template <int ways, int products = 1, class I>
+__device__ __forceinline__ I column_of_b(const Problem& p, I col, int part) {
   constexpr int own = ways / products;
   if constexpr (own == 1) return col;
-  const i64 chunk = quotient(col, p.chunk);
-  return (chunk * own + part % own) * p.chunk + (col - chunk * p.chunk);
+  const I size = (I)p.chunk, chunk = quotient(col, size);
+  return (chunk * own + part % own) * size + (col - chunk * size);
 }
 
 // Several products of one A: their parts follow each other. An emitted Epilogue has `products` then, more_b(product),

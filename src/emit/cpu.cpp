@@ -72,7 +72,7 @@ std::vector<PartFile> cpu_files() {
 
 // Uniform values and scalar stores, then the row-class stores in a pass of their own.
 void print_setup(CodeWriter& out, const PhaseText& phase) {
-  put_lines(out, phase.setup);
+  put_setup(out, phase);
   if (phase.column.empty()) return;
   const auto guard = out.block("if (", phase.column_guard, ")");
   const auto columns = out.block("for (i64 c = 0; c < f.tile.cols; c += lanes)");

@@ -192,6 +192,8 @@ class CudaPrinter {
                                       [&](const package::Store& store) { return by_terms(store.operand); });
     return is_hip(options_.arch) && loads + stores > 3;
   }
+  // Whether reductions of everything end behind all forms of a piece, by one text, of which there were one a form.
+  [[nodiscard]] bool ends_apart(const PhaseText& phase) const { return !is_hip(options_.arch) && !phase.end.empty(); }
   // Whether what a piece loads is asked for before its accumulators are there.
   [[nodiscard]] bool loads_ahead(uint32_t index, const PhaseText& phase) const {
     const bool direct =
@@ -300,18 +302,26 @@ void CudaPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText& 
   };
   structure("Loads", phase.loads, "");
   structure("States", phase.row_states, "::State");
+  const bool apart = ends_apart(phase);
+  if (apart) structure("Sums", phase.reducers, "");
   out.blank();
   out.line("template <bool whole, bool complete, class P, class Held>");
   const auto function = out.block("static __device__ __forceinline__ void piece_", index,
-                                  "(const P& params, const Tile& tile, const Held& ahead", asks ? ", bool wide)" : ")");
+                                  "(const P& params, const Tile& tile, const Held& ahead", asks ? ", bool wide" : "",
+                                  apart ? CodeWriter::text_of(", Sums", index, "& sums)") : ")");
   out.line(fragment);
-  put_lines(out, phase.setup);
+  if (apart) {
+    put_lines(out, phase.setup);
+    for (const Held& sum : phase.reducers) out.line(sum.type, "& ", sum.name, " = sums.", sum.name, ";");
+  } else {
+    put_setup(out, phase);
+  }
   if (!phase.column.empty()) {
     const auto guard = out.block("if (f.n > 0 && (", phase.column_guard, "))");
     put_lines(out, phase.column);
   }
   if (phase.has_full_work || !phase.row.empty()) print_rows(out, index, phase);
-  put_lines(out, phase.end);
+  if (!apart) put_lines(out, phase.end);
 }
 
 void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const {
@@ -492,7 +502,11 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   else if (knows_whole(index))
     out.line("const bool whole = ", whole, ";");
   if (!pieces) out.line("constexpr int held = 0;");
-  const std::string_view first = "(params, tile, held", end = asks_for_whole(index) ? ", whole);" : ");";
+  const bool apart = ends_apart(phase);
+  if (apart) out.line("Sums", index, " sums;");
+  const std::string_view first = "(params, tile, held", end = asks_for_whole(index) ? ", whole);"
+                                                              : apart               ? ", sums);"
+                                                                                    : ");";
   if (by_itself) {
     out.line("if (whole && complete) {");
     out.line("  piece_", index, "<true, true>", first, end);
@@ -504,6 +518,11 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   }
   out.line(by_itself ? "  " : "", "piece_", index, "<false, false>", first, end);
   if (by_itself) out.line("}");
+  if (apart) {
+    out.line("TileFragment<false, ", layout_.across, ", P> f(params, tile);");
+    for (const Held& sum : phase.reducers) out.line("auto& ", sum.name, " = sums.", sum.name, ";");
+    put_lines(out, phase.end);
+  }
   return {};
 }
 

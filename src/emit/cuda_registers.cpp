@@ -21,7 +21,7 @@ void print_strip(CodeWriter& out, const package::EpilogueProgram& program, const
       out.block("static __device__ __forceinline__ void strip_0(const P& params, const Tile& tile, const S& strip)");
   out.line("StripFragment<whole, S::parts, ", cuda_dialect().type(program.accumulator).element,
            ", P> f(params, tile);");
-  put_lines(out, phase.setup);
+  put_setup(out, phase);
   out.line("#pragma unroll");
   const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
   out.line("f.at_column(strip.column(step));");

@@ -113,7 +113,7 @@ int RowsPrinter::blocks_of(const KeptValues& kept, int pieces) const {
 
 // The part of a row that is the tile.
 void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, const Pieces& pieces) {
-  put_lines(out, phase.setup);
+  put_setup(out, phase);
   if (!phase.column.empty()) {
     out.line("#pragma unroll 1");
     const auto loop = out.block("for (i32 piece = 0; piece < f.pieces(); ++piece)");

@@ -131,7 +131,7 @@ void MetalPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText&
   const auto function =
       out.block("static CODETTA_MEMBER void piece_", index, "(constant P& params, const thread T& tile)");
   out.line("TileFragment<whole, ", layout_.across, ", P, T> f(params, tile);");
-  put_lines(out, phase.setup);
+  put_setup(out, phase);
   if (!phase.column.empty()) {
     const auto guard = out.block("if (f.n > 0 && (", phase.column_guard, "))");
     put_lines(out, phase.column);

@@ -565,7 +565,7 @@ void PhasePrinter::print_reductions(PhaseText& out) {
     const std::string type = reducer(r);
     const std::string value = convert_.convert(text("v", r.value), inst(r.value).type, r.type, false);
     if (r.axis == package::ReduceAxis::Column && dialect_.registers) {
-      out.setup.push_back(text(type, " q", k, ";"));
+      out.reducers.push_back({type, text("q", k), {}, {}});
       out.full.push_back(text("q", k, ".add(", value, ", valid);"));
       out.end.push_back(text("f.reduce_column(", k, ", q", k, ");"));
     } else if (r.axis == package::ReduceAxis::Column) {
@@ -581,7 +581,10 @@ void PhasePrinter::print_reductions(PhaseText& out) {
         out.full.push_back(text("q", k, ".add(", value, ", valid);"));
         continue;
       }
-      (row ? out.row : out.setup).push_back(text(type, " q", k, ";"));
+      if (row)
+        out.row.push_back(text(type, " q", k, ";"));
+      else
+        out.reducers.push_back({type, text("q", k), {}, {}});
       out.full.push_back(text("q", k, ".add(", value, ", valid);"));
       (row ? out.row_end : out.end).push_back(text(method(row ? "reduce_row" : "reduce_all"), "(", k, ", q", k, ");"));
     }
@@ -670,6 +673,11 @@ bool is_written(const package::EpilogueProgram& program, uint32_t operand) {
 
 void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) out.line(line);
+}
+
+void put_setup(base::CodeWriter& out, const PhaseText& phase) {
+  put_lines(out, phase.setup);
+  for (const Held& reducer : phase.reducers) out.line(reducer.type, " ", reducer.name, ";");
 }
 
 void take_largest(base::CodeWriter& out, const PhaseText& phase, std::string_view before, std::string_view behind) {

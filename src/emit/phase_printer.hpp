@@ -25,6 +25,7 @@ struct Held {
 
 struct PhaseText {
   std::vector<std::string> setup;      // operand references and uniform values; scalar stores
+  std::vector<Held> reducers;          // of everything, which `full` adds to and `end` finishes; behind `setup`
   std::vector<std::string> row;        // at each row, before the columns: per-row values, column stores, row reducers
   std::vector<std::string> by_column;  // once a column that a thread holds, before its rows (Dialect::registers)
   std::vector<Held> loads;             // at each position, before `full`, which names them (Dialect::registers)
@@ -50,6 +51,8 @@ std::optional<size_t> unit_term(const package::Operand& operand);
 bool is_written(const package::EpilogueProgram& program, uint32_t operand);
 
 void put_lines(base::CodeWriter& out, const std::vector<std::string>& lines);
+// The setup and the reducers.
+void put_setup(base::CodeWriter& out, const PhaseText& phase);
 // Of states by name, with what stands in front of and behind their names.
 void take_largest(base::CodeWriter& out, const PhaseText& phase, std::string_view before, std::string_view behind);
 

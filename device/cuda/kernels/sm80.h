@@ -165,6 +165,7 @@ CODETTA_FN void gemm_sm80(const P& params) {
   const i64 size_b = (i64)sizeof(typename Config::B);
   if constexpr (Config::ways > 1) {
     const char* const first = (const char*)p.b + batch * p.b_batch * size_b;
+#pragma unroll 1
     for (int c = thread; c < Config::tile_n; c += Config::threads) {
       const i64 column = column_of_b<Config::ways, products>(p, col0 + c % S::width, c / S::width);
       const FactorB from = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, c / S::width);

@@ -131,12 +131,12 @@ struct Ring {
   }
 };
 
-// The first column of B in this block's i-th box of a unit.
+// The first column of B in this block's i-th box of a unit: the copy engine counts in 32 bits.
 template <class Config, class S, class Epilogue>
 __device__ __forceinline__ i32 column_of_box(const Problem& p, const Unit& u, u32 rank_m, int i) {
   const int at = (int)(rank_m + i * Config::cluster_m) * S::b_box_rows;
   constexpr int padded = Config::b_k_major ? S::width : (S::width + 63) / 64 * 64;
-  const i64 root = (i64)u.tile_n * S::width + at % padded;
+  const u32 root = u.tile_n * S::width + (u32)(at % padded);
   return (i32)column_of_b<Config::ways, ProductsOf<Epilogue>::count>(p, root, at / padded);
 }
 // The tensor map of A's rows.
