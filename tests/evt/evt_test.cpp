@@ -464,6 +464,13 @@ TEST(EvtRefusals, OfTilesSchedulesAndTypes) {
     const auto text = emit_cutlass(problem_of(c).arguments, options, "kernel");
     return text ? "" : text.error().diagnostics()[0].headline;
   };
+  for (const char* sizes : {"M=4294967296", "N=2147483648", "K=2147483648"}) {
+    Case large = plain;
+    large.problem = sizes;
+    EXPECT_EQ(headline(options_of(plain, "cutlass:sm_90a"), large),
+              "CUTLASS counts rows, columns, K and items in 32 bits")
+        << sizes;
+  }
   EvtOptions options = options_of(plain, "cutlass:sm_80");
   options.schedule = EvtSchedule::TmaWarpSpecialized;
   EXPECT_EQ(headline(options, plain), "Only SM90+ is supported for EVT with schedule tma_warp_specialized");

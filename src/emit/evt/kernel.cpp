@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A translation unit around a visitor tree: collective builders (or the 2.x kernel), arguments, and functions in C.
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -31,6 +32,7 @@ class KernelWriter {
     CODETTA_CHECK_OK(check_majors());
     if (is_sm80()) CODETTA_CHECK_OK(check_copies_sm80(problem_, a_.k_major, b_.k_major));
     CODETTA_CHECK_OK(check_sum());
+    CODETTA_CHECK_OK(check_sizes());
     number_arguments();
     const Spelling spelling{[this](size_t i, const std::string& type) {
                               return fmt::format("static_cast<{}*>(tensors[{}])", type, tensor_of(i));
@@ -117,6 +119,19 @@ class KernelWriter {
         .reason(fmt::format("K is {}, and Sm80's instructions for bytes saturate where a sum leaves i32, which wraps",
                             kernel_.k))
         .help("use a cuda target, or cutlass:sm_90a, whose kernels wrap");
+  }
+
+  // As every call does.
+  Result<void> check_sizes() const {
+    std::vector<Dim> sizes = problem_.shape;
+    sizes.push_back(Dim::constant(kernel_.k));
+    for (const Dim& size : sizes) {
+      if (const auto known = size.as_constant(); known && *known > std::numeric_limits<int32_t>::max())
+        return diag::error(diag::Code::family_size, "CUTLASS counts rows, columns, K and items in 32 bits")
+            .reason(fmt::format("a size is {}, and the largest is {}", *known, std::numeric_limits<int32_t>::max()))
+            .help("divide the product, or use a cuda target");
+    }
+    return {};
   }
 
   // tensors: A, B, then operands in their order; an operand that is read and written has its place once.
