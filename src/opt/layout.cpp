@@ -59,6 +59,7 @@ Rewrite permute_through(const Candidate& n, RuleContext& x) {
 // reshape(f(reshape(x), ...)) back to the shape of x: operands of one shape go back together.
 Rewrite reshape_through(const Candidate& n, RuleContext& x) {
   if (n.op != Op::reshape || !moves_freely(x.op(n.operands[0]))) return {};
+  if (!folds(n.type.shape)) return {};  // what has been merged so that a kernel has the axes for it
   const NodeId f = n.operands[0];
   int meets = 0, others = 0;
   for (const NodeId operand : x.operands(f)) {

@@ -46,10 +46,13 @@ Result<void> check_name(std::string_view name) {
 
 Result<ir::Graph> reduce_products(const ir::Graph& graph, std::vector<Fired>& fired) {
   const std::vector<NodeId> products = ir::matmuls(graph);
-  const bool epilogue = products.size() == 1 && !has_mixed_items(graph.type(products[0]).shape) &&
-                        std::all_of(graph.operands(products[0]).begin(), graph.operands(products[0]).end(),
-                                    [&](NodeId factor) { return graph.node(factor).op == Op::input; });
-  return run_rules(graph, epilogue ? std::span<const Rule>() : product_rules(), fired);
+  bool epilogue = products.size() == 1 && !has_mixed_items(graph.type(products[0]).shape) &&
+                  std::all_of(graph.operands(products[0]).begin(), graph.operands(products[0]).end(),
+                              [&](NodeId factor) { return graph.node(factor).op == Op::input; });
+  for (uint32_t i = 0; i < graph.size() && epilogue; ++i) epilogue = folds(graph.type(NodeId(i)).shape);
+  std::vector<Rule> rules(dims_rules().begin(), dims_rules().end());
+  if (!epilogue) rules.insert(rules.end(), product_rules().begin(), product_rules().end());
+  return run_rules(graph, rules, fired);
 }
 Result<ir::Graph> fold_constants(const ir::Graph& graph, std::vector<Fired>& fired) {
   return run_rules(graph, fold_rules(), fired);

@@ -46,21 +46,6 @@ Dim product_of(std::vector<Dim>::const_iterator first, std::vector<Dim>::const_i
   return product;
 }
 
-// Whether the three axes of a kernel tell all dims apart: of what an axis takes together all but the first are
-// constant.
-bool folds(const std::vector<Dim>& shape) {
-  size_t axes = 0;
-  for (const Dim& dim : shape) axes += !is_one(dim) && (axes == 0 || !dim.is_constant()) ? 1 : 0;
-  return axes <= 3;
-}
-
-NodeId reshaped(NodeId node, std::vector<Dim> shape, RuleContext& x) {
-  ir::TensorType type = x.type(node);
-  if (type.shape == shape) return node;
-  type.shape = std::move(shape);
-  return x.add({Op::reshape, {node}, ir::ReshapeAttr{type.shape}, type});
-}
-
 NodeId repeated(NodeId node, std::vector<Dim> shape, RuleContext& x) {
   ir::TensorType type = x.type(node);
   type.shape = std::move(shape);
@@ -71,7 +56,7 @@ NodeId repeated(NodeId node, std::vector<Dim> shape, RuleContext& x) {
 NodeId with_one_batch_dim(NodeId factor, const std::vector<Dim>& leading, RuleContext& x) {
   const std::vector<Dim> own = x.type(factor).shape;
   const std::vector<Dim> matrix(own.end() - 2, own.end());
-  if (std::all_of(own.begin(), own.end() - 2, is_one)) return reshaped(factor, matrix, x);
+  if (std::all_of(own.begin(), own.end() - 2, is_one)) return x.reshaped(factor, matrix);
   std::vector<Dim> whole = leading;
   whole.insert(whole.end(), matrix.begin(), matrix.end());
   if (own != whole && folds(whole)) {
@@ -90,9 +75,9 @@ NodeId with_one_batch_dim(NodeId factor, const std::vector<Dim>& leading, RuleCo
       from.back() = from.back() * dim;
       to.back() = to.back() * whole[d];
     }
-    factor = repeated(reshaped(factor, from, x), to, x);
+    factor = repeated(x.reshaped(factor, from), to, x);
   }
-  return reshaped(factor, {product_of(leading.begin(), leading.end()), matrix[0], matrix[1]}, x);
+  return x.reshaped(factor, {product_of(leading.begin(), leading.end()), matrix[0], matrix[1]});
 }
 
 // Items that a launch cannot tell apart are those of one dim.

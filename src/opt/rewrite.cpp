@@ -2,6 +2,7 @@
 #include "opt/rewrite.hpp"
 
 #include <bit>
+#include <utility>
 
 #include "types/dtype.hpp"
 
@@ -33,6 +34,14 @@ Rewrite RuleContext::as(NodeId node, const ir::TensorType& wanted) {
   if (have.dtype == wanted.dtype) return node;
   if (wanted.weak) return {};
   return Candidate{Op::cast, {node}, ir::CastAttr{wanted.dtype}, wanted};
+}
+
+NodeId RuleContext::reshaped(NodeId node, std::vector<types::Dim> shape) {
+  if (op(node) == Op::reshape) node = operand(node);
+  ir::TensorType wanted = type(node);
+  if (wanted.shape == shape) return node;
+  wanted.shape = std::move(shape);
+  return add({Op::reshape, {node}, ir::ReshapeAttr{wanted.shape}, wanted});
 }
 
 Result<ir::Graph> rewrite(const ir::Graph& graph, std::span<const Rule> rules, std::vector<uint32_t>& fired) {

@@ -52,6 +52,8 @@ class RuleContext {
   NodeId add(const Candidate& candidate) {
     return builder_.add_unchecked(candidate.op, candidate.operands, candidate.attr, candidate.type, span_);
   }
+  // Itself where it has the shape.
+  NodeId reshaped(NodeId node, std::vector<types::Dim> shape);
   // `node` in the place of a value of `type`: itself, or cast as an op would convert it; nothing when shapes differ.
   Rewrite as(NodeId node, const ir::TensorType& type);
 

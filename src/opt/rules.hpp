@@ -11,10 +11,15 @@ namespace codetta::opt {
 // constant sizes.
 bool has_mixed_items(const std::vector<types::Dim>& shape);
 
+// Whether the three axes of a kernel tell all dims apart: of what an axis takes together all but the first are
+// constant.
+bool folds(const std::vector<types::Dim>& shape);
+
 std::span<const Rule> algebra_rules();
 std::span<const Rule> layout_rules();
 std::span<const Rule> fold_rules();
 std::span<const Rule> product_rules();
+std::span<const Rule> dims_rules();
 std::span<const Rule> mixed_dims_rules();
 
 }  // namespace codetta::opt

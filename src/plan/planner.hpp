@@ -86,6 +86,7 @@ class ProgramPlanner {
   // ---- program_steps.cpp
   [[nodiscard]] Result<void> check_graph(const ir::Graph& graph, int depth) const;
   Result<void> add_step(GraphScope& scope, const KernelRegion& region, KernelAccount account);
+  void add_copied_view(GraphScope& scope, const KernelRegion& region);
   void add_index_put(GraphScope& scope, const KernelRegion& region);
   void add_scatter(GraphScope& scope, const KernelRegion& region);
   void add_call(GraphScope& scope, const KernelRegion& region);
@@ -105,7 +106,8 @@ class ProgramPlanner {
   std::vector<uint32_t> result_buffers(GraphScope& scope, const KernelRegion& region, size_t count);
   std::vector<uint32_t> result_buffers(GraphScope& scope, ir::NodeId step, const std::vector<StoredValue>& stores,
                                        size_t count);
-  uint32_t add_view(uint32_t source, const std::vector<size_t>& order);
+  // Of what has no gaps: in this shape (none: its own), then with its dims in another order.
+  uint32_t add_view(uint32_t source, const std::vector<size_t>& order, const std::vector<types::Dim>* shape = nullptr);
   uint32_t add_block();
   Result<uint32_t> plan_child(const ir::GraphRef& graph, std::vector<uint32_t> inputs,
                               const std::vector<uint32_t>& outputs, std::optional<double> turn_bytes = {});

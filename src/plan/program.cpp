@@ -67,7 +67,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     options.gaps.push_back(plan_.buffers[output].role == Buffer::Role::Output || scope.block != 0);
     options.apart_outputs.push_back(anywhere() && options.gaps.back());
   }
-  options.check_indices = plan_.target.backend != Backend::metal;
+  options.check_indices = options.turned_copies = plan_.target.backend != Backend::metal;
   options.calls_by_kernel = !cpu;
   // Beside tensor maps of A, B and up to four copied operands (copies_of).
   options.parameter_bytes = cpu ? 0 : free_parameter_bytes(6);
@@ -104,6 +104,10 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     KernelRegion& region = regions.kernels[k];
     if (region.step) {
       CODETTA_CHECK_OK(add_step(scope, region, std::move(accounts[k])));
+      continue;
+    }
+    if (region.copied_view) {
+      add_copied_view(scope, region);
       continue;
     }
     if (add_copies(scope, region)) continue;
@@ -495,9 +499,11 @@ void ProgramPlanner::add_unit(uint32_t block, Unit unit) {
         }
       }
     } else if (const auto* copy = std::get_if<package::Copy>(&step)) {
-      if (units_.home[copy->source] != no_block || plan_.buffers[copy->source].role != Buffer::Role::Temporary)
-        reads(copy->source);
-      add_once(unit.makes, copy->target);
+      const auto is_view = [&](uint32_t buffer) {
+        return units_.home[buffer] == no_block && plan_.buffers[buffer].role == Buffer::Role::Temporary;
+      };
+      if (!is_view(copy->source)) reads(copy->source);
+      if (!is_view(copy->target)) add_once(unit.makes, copy->target);
     } else if (const auto* check = std::get_if<package::Check>(&step)) {
       if (const auto* indices = std::get_if<package::IndexGuard>(&check->guard)) reads(indices->buffer);
     }

@@ -157,7 +157,9 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   const auto& a_shape = graph.type(operands[0]).shape;
   const auto& b_shape = graph.type(operands[1]).shape;
   GemmShape gemm;
-  gemm.batch = hint(region.batch);
+  // A guess of each of several sizes is none of their product, which a grid may not hold.
+  constexpr int64_t most_guessed = 1 << 15;
+  gemm.batch = hinted(region.batch).value_or(std::min(hint(region.batch), most_guessed));
   gemm.a_made = !region.a_made.empty();
   gemm.b_made = !region.b_made.empty();
   const auto add_cost = [](const MadeFactor& made, double& most_clocks, double& most_bytes) {

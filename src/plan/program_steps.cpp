@@ -153,17 +153,45 @@ std::vector<uint32_t> ProgramPlanner::result_buffers(GraphScope& scope, NodeId s
   return buffers;
 }
 
-// The source with its dims in another order.
-uint32_t ProgramPlanner::add_view(uint32_t source, const std::vector<size_t>& order) {
+uint32_t ProgramPlanner::add_view(uint32_t source, const std::vector<size_t>& order, const std::vector<Dim>* shape) {
   const package::Buffer& from = plan_.buffers[source];
-  std::vector<Dim> steps(from.shape.size(), Dim::constant(1));
-  for (size_t d = steps.size(); d-- > 1;) steps[d - 1] = steps[d] * from.shape[d];
+  const std::vector<Dim>& sizes = shape != nullptr ? *shape : from.shape;
+  std::vector<Dim> steps(sizes.size(), Dim::constant(1));
+  for (size_t d = steps.size(); d-- > 1;) steps[d - 1] = steps[d] * sizes[d];
   package::Buffer view{from.name + "_view", package::Buffer::Role::Temporary, from.dtype, false, {}, {}};
+  const bool turned = !std::is_sorted(order.begin(), order.end());
+  if (order.empty()) view.shape = sizes;
   for (const size_t d : order) {
-    view.shape.push_back(from.shape[d]);
-    view.strides.push_back(steps[d]);
+    view.shape.push_back(sizes[d]);
+    if (turned) view.strides.push_back(steps[d]);
   }
   return add_buffer(std::move(view), no_block);
+}
+
+// What no kernel has the axes for is copied.
+void ProgramPlanner::add_copied_view(GraphScope& scope, const KernelRegion& region) {
+  const CopiedView& view = *region.copied_view;
+  const uint32_t source = read_buffer(scope, region.leaves[0]);
+  const std::vector<Dim>& own = scope.graph.type(region.leaves[0]).shape;
+  const std::vector<size_t> order(view.order.begin(), view.order.end());
+  const bool as_it_is = view.shape == own && std::is_sorted(order.begin(), order.end());
+  Unit unit;
+  uint32_t from = source;
+  if (!as_it_is && !view.in_place) {
+    from = add_view(source, order, &view.shape);
+    unit.steps.emplace_back(package::Reinterpret{source, from});
+  }
+  for (const StoredValue& store : region.stores) {
+    uint32_t to = stored_buffer(scope, store);
+    unit.makes.push_back(to);
+    if (view.in_place) {
+      const uint32_t made = std::exchange(to, add_view(to, {}, &own));
+      unit.steps.emplace_back(package::Reinterpret{made, to});
+    }
+    unit.steps.emplace_back(package::Copy{from, to});
+  }
+  unit.reads = {source};
+  add_unit(scope.block, std::move(unit));
 }
 
 // The step indexes leading dims: where another one is meant, it works on views in which that leads.

@@ -210,6 +210,8 @@ class RegionFinder {
   Result<void> find_maps(int32_t level);
   // Into a group in front of which all that it needs is computed, if one shares its work; else into a new one.
   Result<void> place(LevelMaps& maps, NodeId node, NodeId target, size_t part);
+  // Of what a map would store in its own way where none has the axes for it.
+  std::optional<CopiedView> copied_view(NodeId node, const std::vector<NodeId>& leaves) const;
   // Maps store no temporary that no kernel reads in the end, since what was to read it is computed with it.
   void drop_unread(std::vector<KernelRegion>& kernels);
   // A reduction that several maps would compute is stored; whether there are any.

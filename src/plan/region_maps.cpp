@@ -22,6 +22,10 @@ constexpr size_t most_phases = 8;  // of a group: each reads again what it needs
 // more of them write to more places at once than caches have ways, and each that joins is tried with all before it.
 constexpr size_t most_stores = 64;
 
+ptrdiff_t symbolic_dims(const std::vector<types::Dim>& shape) {
+  return std::count_if(shape.begin(), shape.end(), [](const types::Dim& dim) { return !dim.is_constant(); });
+}
+
 bool same_space(const LoweredMap& map, const KernelRegion& region) {
   return map.batch == region.batch && map.rows == region.rows && map.cols == region.cols;
 }
@@ -180,6 +184,7 @@ Result<void> RegionFinder::place(LevelMaps& maps, NodeId node, NodeId target, si
   for (size_t g = groups.size(); g-- > std::max(earliest, from);) {
     Group& group = groups[g];
     KernelRegion& before = group.region;
+    if (before.copied_view) continue;
     const bool shares = (depends && g == earliest) || std::any_of(own.begin(), own.end(), [&](NodeId leaf) {
                           return std::find(before.leaves.begin(), before.leaves.end(), leaf) != before.leaves.end();
                         });
@@ -227,7 +232,14 @@ Result<void> RegionFinder::place(LevelMaps& maps, NodeId node, NodeId target, si
   region.leaves = own;
   NodeId failed = node;
   const auto lowered = try_map(region, &failed);
-  if (!lowered) return store_in_front(node, target, failed, own, lowered.error());
+  if (!lowered) {
+    const bool no_axes = lowered.error().code() == static_cast<uint16_t>(diag::Code::symbolic_layout);
+    if (no_axes && node == target) region.copied_view = copied_view(node, own);
+    if (!region.copied_view) return store_in_front(node, target, failed, own, lowered.error());
+    group_of[target] = groups.size();
+    groups.push_back({{target}, std::move(region)});
+    return {};
+  }
   if (const auto error = misses(lowered->program, false, lowered->batch, lowered->rows, lowered->cols)) {
     const auto stored = store_in_front(node, target, node, own, *error);
     if (changed_) return {};  // else it is this value's own kernel as it is
@@ -236,6 +248,30 @@ Result<void> RegionFinder::place(LevelMaps& maps, NodeId node, NodeId target, si
   group_of[target] = groups.size();  // the last one, where the parts of a join lie in several
   groups.push_back({{target}, std::move(region)});
   return {};
+}
+
+std::optional<CopiedView> RegionFinder::copied_view(NodeId node, const std::vector<NodeId>& leaves) const {
+  const ir::TensorType& type = graph_.type(node);
+  for (const uint32_t o : outputs_of_[node.index()]) {
+    if (graph_.outputs()[o].dtype != type.dtype) return std::nullopt;
+  }
+  if (leaves.size() != 1 || (is_input(leaves[0]) && input_of(leaves[0])->is_scalar)) return std::nullopt;
+  CopiedView view;
+  for (size_t d = 0; d < type.shape.size(); ++d) view.order.push_back(static_cast<int32_t>(d));
+  NodeId at = node;
+  for (; graph_.node(at).op == Op::permute && at != leaves[0]; at = graph_.operands(at)[0]) {
+    for (int32_t& d : view.order) d = graph_.attr_as<ir::PermuteAttr>(at).order[static_cast<size_t>(d)];
+  }
+  view.shape = graph_.type(at).shape;
+  while (graph_.node(at).op == Op::reshape && at != leaves[0]) at = graph_.operands(at)[0];
+  if (at != leaves[0]) return std::nullopt;
+  if (!options_.turned_copies && !std::is_sorted(view.order.begin(), view.order.end())) return std::nullopt;
+  // An input that is stored elsewhere has been copied.
+  const bool whole = lies_contiguous(at) || (is_input(at) && forced_[at.index()]);
+  if (at == node || whole) return view;
+  // What lies anyhow goes to a place that does not, as its own shape is seen there.
+  view.in_place = outputs_of_[node.index()].empty() && graph_.node(node).op == Op::reshape;
+  return view.in_place ? std::optional(std::move(view)) : std::nullopt;
 }
 
 Result<LoweredMap> RegionFinder::try_map(const KernelRegion& region, NodeId* failed) {
@@ -361,6 +397,13 @@ Result<void> RegionFinder::store_in_front(NodeId node, NodeId target, NodeId fai
   const types::OpInfo& info = types::op_info(graph_.node(failed).op);
   if (info.op == Op::take || info.op == Op::gather) {
     if (store(graph_.operands(failed)[0])) return {};
+  }
+  // What it is a view of that no kernel has the axes for.
+  if (symbolic_dims(graph_.type(node).shape) > 3) {
+    NodeId base = node;
+    while (graph_.node(base).op == Op::permute) base = graph_.operands(base)[0];
+    while (graph_.node(base).op == Op::reshape) base = graph_.operands(base)[0];
+    if (store(base)) return {};
   }
   if (info.op == Op::reshape) {
     const NodeId operand = graph_.operands(failed)[0];

@@ -85,6 +85,14 @@ struct RowStatistics {
   std::optional<LoweredMap> rest{};
 };
 
+// A leaf that is stored as it is, but for its shape and then the order of its dims: more of them are symbolic than a
+// kernel has axes. In its own shape it may lie anyhow, else it has no gaps.
+struct CopiedView {
+  std::vector<types::Dim> shape;
+  std::vector<int32_t> order;
+  bool in_place = false;  // the leaf lies anyhow, and what is stored is a temporary that is seen in the leaf's shape
+};
+
 struct KernelRegion {
   std::optional<ir::NodeId> matmul;  // none: a map, or a step
   std::vector<FurtherProduct> more;  // products of the same A, each with a B of its own, in the order of their parts
@@ -94,6 +102,7 @@ struct KernelRegion {
   std::vector<MadeFactor> a_made;  // none, or A
   std::vector<MadeFactor> b_made;  // none, or the B of every product
   std::optional<RowStatistics> statistics;
+  std::optional<CopiedView> copied_view;  // no kernel: of the only leaf
   std::vector<StoredValue> stores;
   std::vector<ir::NodeId> leaves;  // loaded, in graph order: inputs and stored values
   std::vector<IndexRead> indexed;  // to be looked at before the kernel runs; empty unless asked for
@@ -119,6 +128,7 @@ struct RegionOptions {
   std::vector<bool> apart_inputs{}, apart_outputs{};
   // What a product reads where one of these lies is copied where its leading dims may not have one stride for all.
   bool even_factors = false;
+  bool turned_copies = true;   // a step may copy what has its dims in another order
   bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at
   // What functions and kernels of the caller's make gets to outputs by a kernel.
   bool calls_by_kernel = false;

@@ -132,6 +132,11 @@ inline const std::vector<LayoutProgram>& layout_programs() {
       {"def f(x: f32[\"b\", \"c\", 3, 8], w: f32[\"c\", 8, 4], v: f32[\"b\", \"c\", 4, 8], k: f32[8, 4]):\n"
        "    p = softmax(x @ w)\n    y = p @ v\n    z = x @ k\n    return p, y, z\n",
        {{"b", 2}, {"c", 5}}},
+      // A kernel has three axes: more symbolic dims are merged, or copied.
+      {"def f(x: f32[\"b\", \"h\", \"s\", \"d\"], v: f32[\"b\", \"h\", \"s\", \"d\"], w: f32[\"d\", \"t\"]):\n    y = "
+       "permute(softmax(x), (0, 2, 1, 3))\n"
+       "    z = v @ w\n    return y, z\n",
+       {{"b", 2}, {"h", 3}, {"s", 5}, {"d", 4}, {"t", 6}}},
       // Products read what has several leading dims: of the caller's, and where outputs lie; made by a step, too.
       {"def more(i, s, w):\n    return i < 2\ndef step(i, s, w):\n    return i + 1, tanh(s @ w), w\n"
        "def one(y, k):\n    return y @ k\ndef other(y, k):\n    return y @ k * 0.5\n"

@@ -178,8 +178,8 @@ class Generator {
       out.push_back(dim);
     }
     if (one_b) shapes[1].clear();
-    const Dim rows = Dim::constant(1 + pick(4)), k = pick(3) == 0 ? any_size() : Dim::constant(4 * (1 + pick(3))),
-              cols = Dim::constant(1 + pick(5));
+    const Dim rows = pick(4) == 0 ? any_size() : Dim::constant(1 + pick(4)),
+              k = pick(3) == 0 ? any_size() : Dim::constant(4 * (1 + pick(3))), cols = Dim::constant(1 + pick(5));
     shapes[0].insert(shapes[0].end(), {rows, k});
     shapes[1].insert(shapes[1].end(), {k, cols});
     out.insert(out.end(), {rows, cols});

@@ -202,6 +202,45 @@ TEST_F(ProgramLayouts, ItemsOfSeveralSymbolicDims) {
   }
 }
 
+// What a kernel has no axes for is merged, or copied where it is turned, whatever the sizes and however it lies.
+TEST_F(ProgramLayouts, MoreSymbolicDimsThanAxes) {
+  Context here = context(false);
+  const std::string texts[] = {
+      "def f(x: f32[\"b\", \"h\", \"s\", \"d\"], g: f32[\"d\"], z: f32[\"h\", 1, 1]):\n"
+      "    y = relu(x) * z\n    u = rms_norm(x, g)\n    return y, u\n",
+      "def f(x: f32[\"b\", \"h\", \"s\", \"d\"]):\n    y = permute(x, (0, 2, 1, 3))\n    z = relu(permute(x, (1, 3, 0, "
+      "2)))\n"
+      "    u = permute(x, (1, 0, 2, 3)) + 1.0\n    v = permute(x, (3, 2, 1, 0))\n    return y, z, u, v\n",
+      "def f(x: bf16[\"b\", \"h\", \"s\", \"d\"]):\n    y = sum(x, dim=1)\n    z = max(x, dim=(0, 3))\n"
+      "    u = mean(x, dim=(1, 2), keepdim=False)\n    v = x[:, :, :, d // 2:]\n    return y, z, u, v\n",
+      "def f(q: f32[\"b\", \"h\", \"s\", \"d\"], k: f32[\"b\", \"h\", \"t\", \"d\"]):\n    p = softmax(q @ "
+      "transpose(k) * 0.5)\n"
+      "    y = p @ k\n    z = reshape(permute(y, (0, 2, 1, 3)), (b, s, h*d))\n    return z, p\n",
+      "def f(x: f32[\"b\", \"h\", \"s\", \"d\"], w: f32[\"d\", \"t\"]):\n    y = x @ w\n    z = concat(x, x * 0.5, "
+      "dim=2)\n"
+      "    return y, z\n",
+      "def f(x: f32[\"b\", \"h\", 8], z: f32[\"b\", \"s\", 8]):\n"
+      "    y = sum(tanh(x[:, :, None, :] + z[:, None, :, :]), dim=-1, keepdim=False)\n    u = mean(x, dim=(0, 1))\n"
+      "    return y, u\n",
+      "def more(i, x):\n    return i < 2\ndef step(i, x):\n    return i + 1, tanh(x)\ndef one(x):\n    return relu(x)\n"
+      "def other(x):\n    return x\n"
+      "def f(x: f32[\"b\", \"h\", \"s\", \"d\"], p: f32[1]):\n    i, y = while_loop(more, step, 0, x)\n"
+      "    z = cond(sum(p) > 0.0, one, other, x)\n    return y, z\n",
+  };
+  for (const std::string& text : texts) {
+    const Program program = Program::parse(text, "p.py").value();
+    const auto compiled = compile(program, Target::host(), {}, here);
+    ASSERT_TRUE(compiled) << text << compiled.error().render();
+    for (const std::vector<int64_t>& n : {std::vector<int64_t>{3, 5, 4, 6}, {1, 4, 1, 5}, {4, 1, 3, 1}, {2, 3, 0, 4}}) {
+      Sizes sizes{{"b", n[0]}, {"h", n[1]}, {"s", n[2]}};
+      if (text.find("\"d\"") != std::string::npos) sizes.emplace_back("d", n[3]);
+      if (text.find("\"t\"") != std::string::npos) sizes.emplace_back("t", 7);
+      if (n[2] == 0 && text.find("max(x") != std::string::npos) continue;
+      for (uint64_t seed = 1; seed <= 4; ++seed) check(program, *compiled, sizes, seed, here, text);
+    }
+  }
+}
+
 // Where nothing may be compiled and nothing is in the cache, the error says what would help.
 TEST_F(ProgramLayouts, WithoutKernelsForThem) {
   const auto folder = *base::TemporaryDirectory::make("/tmp");

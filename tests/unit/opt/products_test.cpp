@@ -6,6 +6,7 @@
 #include "frontend/lower.hpp"
 #include "ir/analyses.hpp"
 #include "ir/bind.hpp"
+#include "ir/print.hpp"
 #include "opt/passes.hpp"
 #include "opt/rules.hpp"
 
@@ -93,6 +94,47 @@ TEST(Products, OfOneBecomeLess) {
     EXPECT_EQ(ir::matmuls(optimized->graph).size(), one.products) << ir::print(optimized->graph);
     if (std::string_view(one.text).find('"') != std::string_view::npos && one.rule == nullptr) continue;
     for (uint64_t seed = 0; seed < 20; ++seed) EXPECT_TRUE(same_meaning(*graph, optimized->graph, seed)) << one.text;
+  }
+}
+
+// Values of more symbolic dims than a kernel has axes: of each operation what it does to dims that are merged.
+TEST(Products, DimsAreMerged) {
+  constexpr struct {
+    const char *rule, *shape;  // of the operation on merged dims
+    const char* line;
+  } merges[] = {
+      {"merged_elements", "f32[a*b, c, d]", "relu(x)"},
+      {"merged_elements", "f32[a, b*c, d]", "x + z"},
+      {"merged_elements", "f32[2, a*b*c, d]", "expand(x, 2, a, b, c, d)"},
+      {"merged_reduction", "f32[a*b, c, 1]", "sum(x, dim=-1)"},
+      {"merged_reduction", "f32[a, 1, c*d]", "max(x, dim=1)"},
+      {"merged_reduction", "f32[1, c, d]", "mean(x, dim=(0, 1))"},
+      {"merged_permutation", "f32[b, a, c*d]", "permute(x, (1, 0, 2, 3))"},
+      {"merged_permutation", "f32[d, a*b, c]", "permute(x, (3, 0, 1, 2))"},
+      {"merged_parts", "f32[a*b, c, d - d // 2]", "x[..., d // 2:]"},
+      {"merged_parts", "f32[a, 2*b, c*d]", "concat(x, x, dim=1)"},
+      {nullptr, nullptr, "permute(x, (0, 2, 1, 3))"},
+      {nullptr, nullptr, "dropout(x, 0.5, 7)"},
+  };
+  for (const auto& one : merges) {
+    const std::string text =
+        std::string("def f(x: f32[\"a\", \"b\", \"c\", \"d\"], z: f32[\"a\", 1, 1, \"d\"]):\n    y = ") + one.line +
+        "\n    u = z * 2.0\n    return y, u\n";
+    const auto function = frontend::parse_program(std::make_shared<const diag::SourceText>("p.py", text));
+    ASSERT_TRUE(function) << text << function.error().render();
+    const ir::Graph graph = ir::bind_program(*function).value();
+    const auto optimized = optimize(graph);
+    ASSERT_TRUE(optimized) << text << optimized.error().render();
+    for (const Rule& rule : dims_rules()) {
+      uint32_t fired = 0;
+      for (const Fired& f : optimized->passes[0].fired) fired += f.rule == rule.name ? f.count : 0;
+      EXPECT_EQ(fired > 0, one.rule != nullptr && rule.name == one.rule) << rule.name << "\n" << text;
+    }
+    if (one.shape != nullptr) {
+      EXPECT_NE(ir::print(optimized->graph).find(one.shape), std::string::npos) << one.shape << "\n"
+                                                                                << ir::print(optimized->graph);
+    }
+    for (uint64_t seed = 0; seed < 4; ++seed) EXPECT_TRUE(same_meaning(graph, optimized->graph, seed)) << text;
   }
 }
 

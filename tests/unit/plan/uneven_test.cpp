@@ -73,7 +73,7 @@ TEST(PlanForUnevenFactors, BranchesAndLoopsReadNone) {
     for (const char* target : {"cpu:avx2", "cuda:sm_80", "hip:gfx942"}) {
       const auto any = plan_on(target, program.text, plan::Alignment::Any);
       const auto uneven = plan_on(target, program.text, plan::Alignment::Uneven);
-      ASSERT_TRUE(any && uneven) << program.text;
+      ASSERT_TRUE(any && uneven) << program.text << (any ? uneven : any).error().render();
       const package::Package package = test::package_of(*uneven);
       EXPECT_FALSE(package::may_be_uneven(package)) << program.text << plan::to_string(*uneven);
       EXPECT_FALSE(package::find_defect(package)) << program.text;
@@ -83,6 +83,16 @@ TEST(PlanForUnevenFactors, BranchesAndLoopsReadNone) {
   }
   const char* const last = test::layout_programs().back().text;
   EXPECT_TRUE(package::may_be_uneven(test::package_of(*plan_on("cpu:avx2", last, plan::Alignment::Any))));
+}
+
+// Of sizes without hints a batch is taken to be no larger than grids are.
+TEST(PlanForUnevenFactors, BatchesOfSeveralUnknownSizes) {
+  for (const char* target : {"cuda:sm_80", "hip:gfx942", "hip:gfx1100"}) {
+    const auto plan =
+        plan_on(target, "def f(v: f32['b', 'h', 's', 'd'], w: f32['d', 't']):\n    z = v @ w\n    return z\n",
+                plan::Alignment::Any);
+    EXPECT_TRUE(plan) << target << plan.error().render();
+  }
 }
 
 }  // namespace
