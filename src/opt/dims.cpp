@@ -2,6 +2,7 @@
 // Values of more symbolic dims than a kernel has axes: dims that an operation treats alike, one beside the other, are
 // merged in front of it and taken apart behind it, by reshapes that meet those of other operations.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "opt/rules.hpp"
@@ -80,10 +81,11 @@ Rewrite elements(const Candidate& n, RuleContext& x) {
     return d >= missing && !has_one_element(own[d - missing]);
   };
   std::vector<bool> alike(shape.size());
-  for (size_t d = 1; d < shape.size(); ++d) {
-    alike[d] = has_one_element(shape[d]) || std::all_of(n.operands.begin(), n.operands.end(), [&](NodeId operand) {
-                 return has(operand, d) == has(operand, d - 1) || has_one_element(shape[d - 1]);
-               });
+  std::optional<size_t> before;  // the last dim of more than one element
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const auto same = [&](NodeId operand) { return !before || has(operand, d) == has(operand, *before); };
+    alike[d] = has_one_element(shape[d]) || std::all_of(n.operands.begin(), n.operands.end(), same);
+    if (!has_one_element(shape[d])) before = d;
   }
   Runs runs(shape, alike);
   if (!runs.merge([&](const Runs& now) { return fold_to_axes(now, shape); })) return {};

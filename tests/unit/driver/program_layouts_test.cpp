@@ -222,6 +222,8 @@ TEST_F(ProgramLayouts, MoreSymbolicDimsThanAxes) {
       "def f(x: f32[\"b\", \"h\", 8], z: f32[\"b\", \"s\", 8]):\n"
       "    y = sum(tanh(x[:, :, None, :] + z[:, None, :, :]), dim=-1, keepdim=False)\n    u = mean(x, dim=(0, 1))\n"
       "    return y, u\n",
+      // A dim of one element is no neighbour: 2 and b are not of one operand.
+      "def f(x: f32[2, 1, 1, \"h\", \"s\"], w: f32[\"b\", \"h\", \"s\"]):\n    y = relu(x) * w\n    return y\n",
       "def more(i, x):\n    return i < 2\ndef step(i, x):\n    return i + 1, tanh(x)\ndef one(x):\n    return relu(x)\n"
       "def other(x):\n    return x\n"
       "def f(x: f32[\"b\", \"h\", \"s\", \"d\"], p: f32[1]):\n    i, y = while_loop(more, step, 0, x)\n"
