@@ -24,6 +24,9 @@ long long atomicMax(long long*, long long);
 unsigned long long atomicMin(unsigned long long*, unsigned long long);
 unsigned long long atomicMax(unsigned long long*, unsigned long long);
 int atomicAdd(int*, int);
+unsigned atomicAdd(unsigned*, unsigned);
+float atomicAdd(float*, float);
+double atomicAdd(double*, double);
 unsigned long long atomicAdd(unsigned long long*, unsigned long long);
 namespace cutlass::arch {
 int SmId();

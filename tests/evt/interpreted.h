@@ -47,9 +47,15 @@ INTERPRETED_ATOMICS(unsigned)
 INTERPRETED_ATOMICS(long long)
 INTERPRETED_ATOMICS(unsigned long long)
 #undef INTERPRETED_ATOMICS
-inline unsigned long long atomicAdd(unsigned long long* place, unsigned long long value) {
-  return std::exchange(*place, *place + value);
-}
+#define INTERPRETED_SUM(T) \
+  inline T atomicAdd(T* place, T value) { return std::exchange(*place, *place + value); }
+INTERPRETED_SUM(int)
+INTERPRETED_SUM(unsigned)
+INTERPRETED_SUM(unsigned long long)
+INTERPRETED_SUM(float)
+INTERPRETED_SUM(double)
+#undef INTERPRETED_SUM
+inline struct { unsigned x = 0; } threadIdx;
 
 namespace interpreted {
 
@@ -233,6 +239,25 @@ struct Reduction {
   static constexpr bool in_memory = cutlass::is_atomic<InMemory<Output>>::value && !IsOfDevice<InMemory>::value;
   Arguments arguments;
   std::map<int64_t, Compute> sums;
+};
+
+// Sm80's of everything: each lane of a warp calls the function of memory with the sum of all (`end_epilogue` of CUTLASS
+// 4.2 asks no lane), here with that of one element.
+template <template <class> class Function, template <class> class InMemory, class Output, class Compute,
+          FloatRoundStyle Round, class Stride>
+struct ReductionByEachLane : Reduction<Function, InMemory, Output, Compute, Round, Stride> {
+  using Base = Reduction<Function, InMemory, Output, Compute, Round, Stride>;
+  using Base::Base;
+  static_assert(!std::is_same_v<InMemory<Output>, cutlass::atomic_add<Output>>, "it would add 32 times what it has");
+  template <class P, class Input>
+  Fragment<Input> visit(P const& place, Fragment<Input> const& input) {
+    if constexpr (!Base::in_memory) return Base::visit(place, input);
+    Compute const value = converted<Compute, Round>(input)[1];
+    Output* const at = this->arguments.pointer + offset(place, this->arguments.stride);
+    if (this->sums.try_emplace(at - this->arguments.pointer, value).second) *at = Output(this->arguments.identity);
+    for (threadIdx.x = 0; threadIdx.x < 32; ++threadIdx.x) InMemory<Output>{}(at, Output(value));
+    return input;
+  }
 };
 
 // Up to four ops are a plain struct.
@@ -468,7 +493,7 @@ template <template <class> class InRegisters, template <class> class InMemory, c
 using VisitorColReduction = interpreted::Reduction<InRegisters, InMemory, Output, Compute, Round, Stride>;
 template <template <class> class InRegisters, template <class> class InMemory, class Map, class Output, class Compute,
           FloatRoundStyle Round, class Stride>
-using VisitorScalarReduction = interpreted::Reduction<InRegisters, InMemory, Output, Compute, Round, Stride>;
+using VisitorScalarReduction = interpreted::ReductionByEachLane<InRegisters, InMemory, Output, Compute, Round, Stride>;
 template <class Node, class... Children>
 using Sm80EVT = interpreted::Tree<Node, Children...>;
 template <class Compute, class Edges, class... Ops>

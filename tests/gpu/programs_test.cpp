@@ -17,6 +17,7 @@
 
 #include "base/files.hpp"
 #include "codetta/codetta.hpp"
+#include "codetta/contents.hpp"
 #include "gpu/suite.hpp"
 #include "runtime/cuda/device.hpp"
 #include "support/device_arguments.hpp"
@@ -125,6 +126,7 @@ class Programs {
     const auto once = [&]() -> Result<std::vector<std::string>> {
       CODETTA_CHECK_OK(execution->run(*stream));
       CODETTA_CHECK_OK(stream->synchronize());
+      CODETTA_CHECK_OK(check_contents(*execution));  // else the next run tells it
       return data.results();
     };
     const auto first = once();

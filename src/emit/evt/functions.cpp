@@ -91,6 +91,17 @@ void print_atomic_min(base::CodeWriter& out) {
   out.line("return __int_as_float(atomicMin((int*)place, __float_as_int(value)));");
 }
 
+// VisitorScalarReduction lets each lane of a warp add the sum of all of them (CUTLASS 4.2: its `is_writing_thread` is
+// not asked).
+void print_atomic_add_once(base::CodeWriter& out, std::string_view name) {
+  out.line("// All lanes of a warp have its sum and call this.");
+  out.line("template <class T>");
+  const auto body = out.block_with("};", "struct ", name);
+  const bool wide = name.ends_with("_wide");
+  out.line("CUTLASS_DEVICE void operator()(T* place, T value) const { if (threadIdx.x % 32 == 0) ",
+           wide ? "atomicAdd((word*)place, word(value));" : "atomicAdd(place, value);", " }");
+}
+
 // Of 64 bits, which upstream has none of but sums of doubles; CUDA's integers are long long.
 void print_atomic_wide(base::CodeWriter& out, std::string_view name) {
   const auto one = [&](const std::string& type, const std::string& function, const std::string& word) {
@@ -133,9 +144,11 @@ std::string function_for(types::Op op, DType type) {
   return name;
 }
 
-std::string atomic_function(ReduceFunction reduce, DType type) {
+std::string atomic_function(ReduceFunction reduce, DType type, bool by_each_lane) {
   const bool is_wide = types::bits(type) == 64;
-  if (reduce == ReduceFunction::Sum) return is_wide && !types::is_float(type) ? "atomic_add_wide" : "atomic_add";
+  if (reduce == ReduceFunction::Sum)
+    return std::string(by_each_lane ? "atomic_add_once" : "atomic_add") +
+           (is_wide && !types::is_float(type) ? "_wide" : "");
   if (reduce == ReduceFunction::Max) return is_wide ? "atomic_max_wide" : "atomic_max";
   return is_wide ? "atomic_min_wide" : "atomic_min_of";
 }
@@ -192,6 +205,8 @@ std::string functor_text(const std::set<std::string>& used) {
     out.blank();
     if (name == "atomic_min_of") {
       print_atomic_min(out);
+    } else if (name.starts_with("atomic_add_once")) {
+      print_atomic_add_once(out, name);
     } else {
       print_atomic_wide(out, name);
     }

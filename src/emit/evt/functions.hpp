@@ -14,8 +14,8 @@ namespace codetta::emit::evt {
 
 // The name of the function that an element-wise op is in a type: "add", "relu", "floordiv_int".
 std::string function_for(types::Op op, DType type);
-// Of what reduces in memory, of 32 or 64 bits.
-std::string atomic_function(ReduceFunction reduce, DType type);
+// Of what reduces in memory, of 32 or 64 bits. `by_each_lane`: all lanes of a warp call it with what is the warp's.
+std::string atomic_function(ReduceFunction reduce, DType type, bool by_each_lane);
 // The template's name in the emitted text: "cutlass::plus", "codetta_evt::relu".
 std::string functor_name(const std::string& function);
 // The definitions of those that are ours, with what they need; empty when none is.

@@ -391,8 +391,10 @@ class Printer {
     if (node.reduce != ReduceFunction::Sum)
       functions_.insert(node.reduce == ReduceFunction::Max ? "reduce_max" : "reduce_min");
     if (node.reduce == ReduceFunction::Sum && !types::is_float(node.compute)) functions_.insert("add_int");
-    const std::string memory = atomic ? functor_name(atomic_function(node.reduce, node.compute)) : function;
-    if (memory.starts_with("codetta_evt::atomic")) functions_.insert(atomic_function(node.reduce, node.compute));
+    const std::string in_memory =
+        atomic_function(node.reduce, node.compute, is_sm80() && node.kind == Kind::ScalarReduce);
+    const std::string memory = atomic ? functor_name(in_memory) : function;
+    if (memory.starts_with("codetta_evt::atomic")) functions_.insert(in_memory);
     tree_.reductions.push_back(node.operand);
     tree_.reduction_kinds.push_back(node.kind);
     tree_.identities.push_back(cpp_type(node.compute) + "(" + node.immediate + ")");
