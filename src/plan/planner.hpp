@@ -112,9 +112,7 @@ class ProgramPlanner {
   Result<uint32_t> plan_child(const ir::GraphRef& graph, std::vector<uint32_t> inputs,
                               const std::vector<uint32_t>& outputs, std::optional<double> turn_bytes = {});
   void add_blocks(uint32_t block, Unit unit);
-  [[nodiscard]] bool may_write_at_once(uint32_t block, uint32_t made, uint32_t old) const;
   void write_back(uint32_t block, const std::vector<uint32_t>& carried, const std::vector<uint32_t>& next);
-  void rename(uint32_t block, uint32_t from, uint32_t to);
 
   const ir::Graph& graph_;
   const MachineFacts& machine_;

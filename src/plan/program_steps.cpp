@@ -3,7 +3,8 @@
 //
 // A loop keeps its carried values in buffers around it. Its body makes the next ones in buffers of its own, which are
 // copied over at its end; where the old value has no reader left when the new one is written, it is written in place.
-// Branches read their operands where they lie, and make their results where these are to lie.
+// Branches read their operands where they lie, and make their results where these are to lie: in the memory of an
+// operand that ends with the branches, where both may write there (takeover.hpp).
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "base/result.hpp"
 #include "plan/families_metal.hpp"
 #include "plan/planner.hpp"
+#include "plan/takeover.hpp"
 
 namespace codetta::plan {
 
@@ -20,10 +22,6 @@ using types::Dim;
 using types::Op;
 
 namespace {
-
-bool holds(const std::vector<uint32_t>& list, uint32_t buffer) {
-  return std::find(list.begin(), list.end(), buffer) != list.end();
-}
 
 // Whether elements are counted in 64 bits, those of 8 bytes in bytes. A size of 0 or a symbol does not make up for the
 // others: kernels multiply those that they know.
@@ -379,44 +377,14 @@ Result<void> ProgramPlanner::add_while(GraphScope& scope, const KernelRegion& re
   return {};
 }
 
-// Whether the only unit that makes `made` may write to `old` at once: every reader of the old value is over.
-bool ProgramPlanner::may_write_at_once(uint32_t block, uint32_t made, uint32_t old) const {
-  const std::vector<Unit>& units = units_.blocks[block].units;
-  size_t maker = units.size();
-  for (size_t u = 0; u < units.size(); ++u) {
-    if (!holds(units[u].makes, made)) continue;
-    if (maker != units.size()) return false;
-    maker = u;
-  }
-  if (maker == units.size()) return false;
-  for (size_t u = maker + 1; u < units.size(); ++u) {
-    if (holds(units[u].reads, old)) return false;
-  }
-  const Unit& unit = units[maker];
-  if (!holds(unit.reads, old)) return true;
-  // One branch runs, behind the predicate, and each makes the value.
-  if (std::holds_alternative<package::If>(unit.steps.back())) {
-    return std::all_of(unit.blocks.begin(), unit.blocks.end(),
-                       [&](uint32_t branch) { return may_write_at_once(branch, made, old); });
-  }
-  for (const uint32_t child : unit.blocks) {
-    for (const Unit& inner : units_.blocks[child].units) {
-      if (holds(inner.reads, old)) return false;
-    }
-  }
-  if (const auto* launch = std::get_if<package::LaunchKernel>(&unit.steps.back()))
-    return updates_in_place(plan_, *launch, old, made);
-  return read_only_by_copies(unit, old);
-}
-
 // The end of a turn: what the body has made becomes what is carried.
 void ProgramPlanner::write_back(uint32_t block, const std::vector<uint32_t>& carried,
                                 const std::vector<uint32_t>& next) {
   std::vector<Unit> copies;
   for (size_t i = 0; i < carried.size(); ++i) {
     if (next[i] == no_buffer) continue;
-    if (may_write_at_once(block, next[i], carried[i])) {
-      rename(block, next[i], carried[i]);
+    if (may_write_at_once(plan_, units_, block, next[i], carried[i])) {
+      rename(units_, block, next[i], carried[i]);
       continue;
     }
     Unit copy;
@@ -424,28 +392,6 @@ void ProgramPlanner::write_back(uint32_t block, const std::vector<uint32_t>& car
     copies.push_back(std::move(copy));
   }
   for (Unit& copy : copies) add_unit(block, std::move(copy));
-}
-
-void ProgramPlanner::rename(uint32_t block, uint32_t from, uint32_t to) {
-  const auto in_list = [&](std::vector<uint32_t>& list) {
-    if (!holds(list, from)) return;
-    std::erase(list, from);
-    add_once(list, to);
-  };
-  std::vector<Unit>& units = units_.blocks[block].units;
-  for (Unit& unit : units) {
-    for (package::Step& step : unit.steps) {
-      each_buffer(step, [&](uint32_t& buffer) { buffer = buffer == from ? to : buffer; });
-    }
-    std::erase_if(unit.steps, [](const package::Step& step) {
-      const auto* copy = std::get_if<package::Copy>(&step);
-      return copy != nullptr && copy->source == copy->target;
-    });
-    in_list(unit.reads);
-    in_list(unit.makes);
-    for (const uint32_t child : unit.blocks) rename(child, from, to);
-  }
-  std::erase_if(units, [](const Unit& unit) { return unit.steps.empty(); });
 }
 
 }  // namespace codetta::plan

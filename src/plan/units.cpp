@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "plan/memory_check.hpp"
 #include "plan/order.hpp"
+#include "plan/takeover.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -105,6 +106,7 @@ class Scheduler {
   }
 
   Result<void> run() {
+    take_over_operands(plan_, program_);
     if (program_.blocks.size() > 1) problem().scopes.push_back({});
     number(0);
     if (!problem().scopes.empty()) problem().scopes[0].end = next_;

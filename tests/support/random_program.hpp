@@ -597,7 +597,8 @@ class Generator {
     const std::string x = use(i), id = std::to_string(made_);
     if (pick(2) == 0) {
       const std::string p = add_parameter(DType::i32, {Dim::constant(1)}, 2);
-      functions_ += "def yes" + id + "(x):\n    return relu(x) * 0.5\n\ndef no" + id + "(x):\n    return x - 1.0\n\n";
+      functions_ += "def yes" + id + "(x):\n    return relu(x) * 0.5\n\ndef no" + id + "(x):\n    return x" +
+                    (pick(2) == 0 ? "" : " - 1.0") + "\n\n";
       return define("cond(" + p + " > 0, yes" + id + ", no" + id + ", " + x + ")", shape);
     }
     functions_ += "def more" + id + "(i, x):\n    return i < " + std::to_string(pick(4)) + "\n\ndef step" + id +

@@ -150,6 +150,39 @@ TEST(PlanControl, LoopsReadWhereTensorsLie) {
   }
 }
 
+// What a branch hands on as it is costs nothing where its operand ends with the branches and the other one may write
+// there.
+TEST(PlanControl, BranchesMakeResultsWhereOperandsEnd) {
+  for (const std::string& on : everywhere) {
+    SCOPED_TRACE(on);
+    const auto copies = [&](const std::string& other, const std::string& parameter = "f32[\"m\", 64]",
+                            const std::string& result = "relu(z @ w)") {
+      const bool donated = parameter.rfind("donated", 0) == 0;
+      const auto plan =
+          plan_of("def keep(p, y):\n    return y\ndef other(p, y):\n    return " + other +
+                      "\ndef f(p: bool, x: " + parameter + ", w: f32[64, 64]):\n    y = " + (donated ? "x" : "x @ w") +
+                      "\n    z = cond(p, keep, other, p, y)\n    v = " + result + "\n    return v\n",
+                  Target::parse(on).value());
+      if (!plan) return plan.error().render();
+      if (const auto defect = package::find_defect(package_of(*plan))) return *defect;
+      const auto proof = plan::check_memory(plan->temporaries, plan->memory, {{{"m", 3}}, {{"m", 0}}});
+      if (!proof) return proof.error().render();
+      return std::to_string(copies_in(steps_of(*plan))) + " " + std::to_string(plan->memory.report.in_place);
+    };
+    EXPECT_EQ(copies("exp(y)"), "0 1");
+    EXPECT_EQ(copies("index_put(y, 1, sum(y, dim=0, keepdim=False))"), "0 1");
+    EXPECT_EQ(copies("zeros(m, 64)"), "0 1");
+    EXPECT_EQ(copies("exp(y)", "donated[f32[\"m\", 64]]"), "0 1");
+    EXPECT_EQ(copies("cond(p, keep, keep, p, y)"), "0 1");
+    EXPECT_EQ(copies("y * sum(y, dim=0)"), "0 1");  // the sums are known before
+    // Where the operand is read behind the branches, or by the other one while it writes, it keeps its place.
+    EXPECT_EQ(copies("exp(y)", "f32[\"m\", 64]", "relu(z @ w) + y"), "1 0");
+    EXPECT_EQ(copies("concat(y[:, 1:], y[:, :1], dim=1)"), "1 0");
+    // Outputs are the caller's, which GPUs write by kernels.
+    EXPECT_EQ(copies("exp(y)", "f32[\"m\", 64]", "z"), on.rfind("cpu", 0) == 0 ? "1 0" : "0 0");
+  }
+}
+
 // What both branches write where they read it becomes what is carried at once; not where one of them needs it behind.
 TEST(PlanControl, BranchesInLoopsWriteWhatIsCarried) {
   for (const std::string& on : everywhere) {
