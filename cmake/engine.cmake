@@ -3,7 +3,7 @@
 # made of, and for each instruction-set level an archive that holds its kernel table. A library links one of these tables,
 # and with it the kernels of that level alone.
 set(engine_dir $<TARGET_FILE_DIR:codetta>/codetta)
-set(engine_sources engine fused gemm layout map pack packed reduce thread_pool tile tiny values workspace)  # of runtime/cpu
+set(engine_sources copy engine fused gemm layout map pack packed reduce thread_pool tile tiny values workspace)  # of runtime/cpu
 list(JOIN engine_sources | engine_runtime)
 add_library(codetta_engine STATIC
   "$<FILTER:$<TARGET_OBJECTS:codetta_runtime>,INCLUDE,/cpu/(${engine_runtime})[.]cpp>"

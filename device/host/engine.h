@@ -16,7 +16,7 @@ using cpu::u8;
 
 // Of the functions of src/runtime/cpu/host_library.cpp and the structs that they take: raised when one changes, so that
 // a module that was emitted before says so. device/host/program.py has it, too.
-inline constexpr i32 host_interface = 4;
+inline constexpr i32 host_interface = 5;
 
 // package::CpuGemmConfig.
 struct GemmConfig {
@@ -98,7 +98,7 @@ struct Threads {
   void* self;
 };
 
-// A tensor in memory, for the overlap tests.
+// A tensor in memory, for copies and the overlap tests.
 struct Extent {
   const void* data;
   i64 element_bytes;
@@ -123,6 +123,10 @@ i64 codetta_engine_packed_size(const GemmConfig* config, const Gemm* gemm);
 void codetta_engine_pack(const GemmConfig* config, const Gemm* gemm, const Threads* threads, void* out);
 // Whether these bytes are what codetta_engine_run needs for this configuration and product; reads the header only.
 bool codetta_engine_packed_matches(const void* packed, i64 bytes, const GemmConfig* config, const Gemm* gemm);
+
+// Every element of `source` to where `target`, of the same sizes, has it; they share no byte. On the threads where that
+// is large.
+void codetta_engine_copy(const Extent* target, const Extent* source, const Threads* threads);
 
 // Whether this process may run code of an instruction-set level (CpuIsa). Asks the system for AMX, once.
 bool codetta_engine_runs(i32 isa);

@@ -98,7 +98,7 @@ class _Extent(ctypes.Structure):
                 ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
 
 
-_INTERFACE = 4  # host_interface of device/host/engine.h
+_INTERFACE = 5  # host_interface of device/host/engine.h
 
 
 def _library(path):
@@ -442,9 +442,9 @@ def _places(array, size, name, checked):
 
 # ---- host work
 
-def _copy(source, target, name):
+def _copy(engine, source, target, name):
     _shaped(source, target.shape, name)
-    np.copyto(target, source)
+    engine.lib.codetta_host_copy(engine.pool, ctypes.byref(_extent(target)), ctypes.byref(_extent(source)))
 
 
 def _fill(array, bits):

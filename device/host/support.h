@@ -497,12 +497,8 @@ inline Status copy(const Frame& frame, const View& target, const View& source, c
     return fail(bad_sizes, "E0610: %s is copied from a tensor of another form: %s from %s", name, describe(target),
                 describe(source));
   if (!frame.running) return ok;
-  const i64 bytes = dtype_bytes(source.dtype);
-  for_elements(target, [&](char* element, const i64* at) {
-    i64 offset = 0;
-    for (i32 i = 0; i < source.rank; ++i) offset += at[i] * source.stride[i];
-    memcpy(element, source.data + offset * bytes, static_cast<u64>(bytes));
-  });
+  const Extent to = extent_of(target), from = extent_of(source);
+  codetta_engine_copy(&to, &from, frame.threads);
   return ok;
 }
 

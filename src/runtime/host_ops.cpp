@@ -9,6 +9,7 @@
 
 #include "diag/diagnostic.hpp"
 #include "package/gpu_steps.hpp"
+#include "runtime/cpu/copy.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
@@ -179,25 +180,12 @@ TensorView with_rank(const TensorView& view, int rank) {
   return made ? *made : view;
 }
 
-Result<void> copy_elements(const NamedView& source, const NamedView& target) {
+Result<void> copy_elements(const NamedView& source, const NamedView& target, ThreadPool& pool) {
   const TensorView &from = source.view, &to = target.view;
   if (!(from.shape() == to.shape())) return wrong_shape(source, "the copy goes to " + to.describe());
-  if (from.empty()) return {};
-  const auto size = static_cast<size_t>(dtype_size(from.dtype()));
-  if (from.is_row_major() && to.is_row_major()) {
-    std::memcpy(to.data(), from.data(), static_cast<size_t>(from.element_count()) * size);
-    return {};
-  }
-  // Rows at once where both have them side by side.
-  const int rank = from.rank();
-  const bool rows = rank > 0 && from.stride(rank - 1) == 1 && to.stride(rank - 1) == 1;
-  Dims shape = from.shape();
-  const size_t bytes = rows ? size * static_cast<size_t>(shape[rank - 1]) : size;
-  if (rows) shape[rank - 1] = 1;
-  each_position<2>(shape, {from.strides(), to.strides()}, [&](const Dims&, const std::array<int64_t, 2>& at) {
-    std::memcpy(element_of(to, at[1]), element_of(from, at[0]), bytes);
-    return true;
-  });
+  cpu::copy({from.data(), to.data(), dtype_size(from.dtype()), from.rank(), from.shape().begin(),
+             from.strides().begin(), to.strides().begin()},
+            &pool);
   return {};
 }
 

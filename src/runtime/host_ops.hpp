@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that work on elements in host memory: copies, fills, indexed writes, checks of contents. Views may have any
-// strides; names are for messages. All of it runs in row-major order on the calling thread.
+// strides; names are for messages. All of it but copies runs in row-major order on the calling thread.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "codetta/tensor.hpp"
+#include "codetta/threads.hpp"
 #include "package/step.hpp"
 
 namespace codetta::runtime {
@@ -22,8 +23,8 @@ struct NamedView {
 // declared shape.
 TensorView with_rank(const TensorView& view, int rank);
 
-// Errors: E0610 where the shapes differ.
-Result<void> copy_elements(const NamedView& source, const NamedView& target);
+// On threads of the pool where that is large. Errors: E0610 where the shapes differ.
+Result<void> copy_elements(const NamedView& source, const NamedView& target, ThreadPool& pool);
 // Low bits first, as many bytes as an element has.
 void fill_elements(const TensorView& view, uint64_t bits);
 // Indices are those of docs/semantics.md: checked, or taken as the nearest that is in range. Sums and products of

@@ -256,7 +256,7 @@ class Execution::State::Running : PassiveSteps {
   Result<void> operator()(const package::Copy& step) {
     CODETTA_TRY(const NamedView source, view_of(step.source));
     CODETTA_TRY(const NamedView target, view_of(step.target));
-    return copy_elements(source, target);
+    return copy_elements(source, target, pool_);
   }
   Result<void> operator()(const package::Fill& step) {
     CODETTA_TRY(const NamedView target, view_of(step.buffer));

@@ -226,7 +226,7 @@ class PythonPrinter {
       line("_copy_elements({}, {}, {})", *steps_kernel_, named(s.source), named(s.target));
       return {};
     }
-    line("_copy(v{}, v{}, {})", s.source, s.target, name(s.source));
+    line("_copy({}v{}, v{}, {})", gpu_ ? "" : "engine, ", s.source, s.target, name(s.source));
     return {};
   }
   Result<void> operator()(const Fill& s) {

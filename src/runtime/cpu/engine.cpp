@@ -7,6 +7,7 @@
 
 #include "codetta/target.hpp"
 #include "device/host/default_floats.h"
+#include "runtime/cpu/copy.hpp"
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/layout.hpp"
 #include "runtime/cpu/map.hpp"
@@ -166,6 +167,25 @@ void codetta_engine_pack(const GemmConfig* config, const Gemm* gemm, const Threa
 bool codetta_engine_packed_matches(const void* packed, i64 bytes, const GemmConfig* config, const Gemm* gemm) {
   return engine::packed_matches(packed, static_cast<size_t>(bytes), engine::packing_of(config_of(*config)),
                                 Problem(*gemm));
+}
+
+void codetta_engine_copy(const Extent* target, const Extent* source, const Threads* threads) {
+  CallersPool pool(*threads);
+  engine::CopyProblem problem;
+  problem.source = source->data;
+  problem.target = const_cast<void*>(target->data);
+  problem.element_bytes = source->element_bytes;
+  int64_t sizes[engine::max_copied_dims], from[engine::max_copied_dims], to[engine::max_copied_dims];
+  problem.rank = source->rank;
+  for (i32 i = 0; i < source->rank; ++i) {
+    sizes[i] = source->sizes[i];
+    from[i] = source->strides[i];
+    to[i] = target->strides[i];
+  }
+  problem.sizes = sizes;
+  problem.source_strides = from;
+  problem.target_strides = to;
+  engine::copy(problem, &pool);
 }
 
 bool codetta_engine_runs(i32 isa) { return cpu_supports(static_cast<CpuIsa>(isa)); }

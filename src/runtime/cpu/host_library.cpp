@@ -90,6 +90,11 @@ CODETTA_HOST_EXPORT void codetta_host_map_run(void* pool, const MapConfig* confi
   codetta_engine_map_run(config, space, epilogue, &threads, workspace);
 }
 
+CODETTA_HOST_EXPORT void codetta_host_copy(void* pool, const Extent* target, const Extent* source) {
+  const Threads threads = threads_of(pool);
+  codetta_engine_copy(target, source, &threads);
+}
+
 // ---- launches of a GPU: device/host/gpu_plan.h, one function each ----
 namespace plan = codetta::gpu::host;
 
