@@ -3,9 +3,14 @@
 // serialized matrix instructions; from sm_90 on, where a kernel may begin before the one in front of it has ended, each
 // waits for that, and touches no memory before. Usage:
 //   cuda_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] [--list]
+//                [--times] [--rounds N]
 // Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
-// label contains TEXT. --part: one of N parts, from 1 on. --nvrtc: a toolkit's folder. Exit 77: there is no NVRTC.
+// label contains TEXT. --part: one of N parts, from 1 on. --nvrtc: a toolkit's folder. --times: those that users meet
+// (rows of the suite, examples, programs), one after the other, each with the seconds of processor time that it took,
+// which other work on the machine changes less than those of a clock, and with these. --rounds: all of it N times in
+// turn, and the least of each. Exit 77: there is no NVRTC.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -24,15 +29,15 @@ namespace {
 struct Options {
   std::string slice, only, nvrtc;
   size_t count = SIZE_MAX, part = 1, parts = 1;
-  int jobs = 2;
-  bool list = false;
+  int jobs = 2, rounds = 1;
+  bool list = false, times = false;
 };
 
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
-    if (name == "--list") {
-      options.list = true;
+    if (name == "--list" || name == "--times") {
+      (name == "--list" ? options.list : options.times) = true;
       continue;
     }
     if (i + 1 == argc) return false;
@@ -52,6 +57,8 @@ bool parse(int argc, char** argv, Options& options) {
       if (options.part < 1 || options.part > options.parts) return false;
     } else if (name == "--jobs") {
       options.jobs = std::max(1, std::atoi(value));
+    } else if (name == "--rounds") {
+      options.rounds = std::max(1, std::atoi(value));
     } else {
       return false;
     }
@@ -92,9 +99,54 @@ bool begins_early(const Unit& unit) {
   });
 }
 
+// Of this process, in seconds.
+double processor_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+// "0.20 s (median), ..."
+std::string spread_of(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  const auto at = [&](double share) {
+    return times.empty() ? 0 : times[static_cast<size_t>(share * static_cast<double>(times.size() - 1))];
+  };
+  return fmt::format("{:.3f} s (median), {:.3f} s (nine of ten), {:.3f} s (all), {} above 0.3 s", at(0.5), at(0.9),
+                     at(1), std::count_if(times.begin(), times.end(), [](double t) { return t > 0.3; }));
+}
+
+// How long each takes in a process that has compiled before. Whether all were compiled.
+bool time_all(const std::vector<Unit>& units, const std::vector<toolchain::CudaJob>& jobs,
+              const toolchain::Nvrtc& nvrtc, int rounds) {
+  std::vector<double> used(jobs.size(), 1e9), clock(jobs.size(), 1e9);
+  for (int round = -1; round < rounds; ++round) {
+    for (size_t i = 0; i < jobs.size() && (round >= 0 || i == 0); ++i) {  // the first one before they count
+      const double before = processor_seconds();
+      const auto begun = std::chrono::steady_clock::now();
+      const auto made = nvrtc.compile(jobs[i], {});
+      if (!made) {
+        fmt::print("FAILED {}\n{}", units[i].label, made.error().render());
+        return false;
+      }
+      if (round < 0) continue;
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+      clock[i] = std::min(clock[i], took.count());
+      used[i] = std::min(used[i], processor_seconds() - before);
+    }
+  }
+  for (size_t i = 0; i < jobs.size(); ++i)
+    fmt::print("{:.3f} s, {:.3f} by the clock: {}\n", used[i], clock[i], units[i].label);
+  fmt::print("a kernel {}\nby the clock {}\n", spread_of(used), spread_of(clock));
+  return !jobs.empty();
+}
+
 int run(const Options& options) {
   std::string problem;
-  std::vector<Unit> all = all_units(problem);
+  std::vector<Unit> all = options.times ? everyday_units(problem) : all_units(problem);
   if (!problem.empty()) {
     fmt::print("cannot emit {}\n", problem);
     return 1;
@@ -126,8 +178,9 @@ int run(const Options& options) {
   jobs.reserve(units.size());
   for (const Unit& unit : units) {
     jobs.push_back({unit.source, unit.label, unit.flags, headers});
-    jobs.back().want_ptx = begins_early(unit);
+    jobs.back().want_ptx = !options.times && begins_early(unit);
   }
+  if (options.times) return time_all(units, jobs, **nvrtc, options.rounds) ? 0 : 1;
   const auto start = std::chrono::steady_clock::now();
   const auto results = toolchain::compile_all(**nvrtc, jobs, {}, options.jobs);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -182,7 +235,7 @@ int main(int argc, char** argv) {
   if (!codetta::cuda_compile::parse(argc, argv, options)) {
     std::fputs(
         "usage: cuda_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] "
-        "[--list]\n",
+        "[--list] [--times] [--rounds N]\n",
         stderr);
     return 2;
   }

@@ -602,6 +602,12 @@ class Collector {
     }
   }
 
+  void add_everyday() {
+    for (Unit& unit : everyday_units(problem_)) {
+      if (seen_.insert("sm_90a" + unit.source).second) units_.push_back(std::move(unit));
+    }
+  }
+
   std::vector<Unit> take() { return std::move(units_); }
 
  private:
@@ -646,6 +652,7 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_masked();
   collector.add_maps();
   collector.add_steps();
+  collector.add_everyday();
   return collector.take();
 }
 
