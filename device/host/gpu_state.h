@@ -10,6 +10,7 @@
 #include "device/host/gpu_calls.h"
 #include "device/host/gpu_plan.h"
 #include "device/host/gpu_steps.h"
+#include "device/host/image_parts.h"
 #include "device/host/lock.h"
 #include "device/host/support.h"
 
@@ -68,8 +69,8 @@ struct GpuFunction {
   GpuUserFacts user;
 };
 struct GpuLoaded {
-  ModuleHandle module;
-  GpuFunction* functions;  // by entry
+  ModuleHandle modules[plan::most_image_parts];  // of the image's files; null: not loaded, or there is none
+  GpuFunction* functions;                        // by entry
   int ready;
 };
 // A context of the driver's that calls were made in.
@@ -258,7 +259,7 @@ inline Status find_registered(const GpuKernel& kernel, i32 entry, FunctionHandle
   }
 }
 
-inline Status find_function(const GpuDevice& device, const GpuKernel& kernel, i32 index, ModuleHandle module,
+inline Status find_function(const GpuDevice& device, const GpuKernel& kernel, i32 index, const GpuLoaded& loaded,
                             GpuFunction& function) {
   const GpuCalls& calls = gpu_library.calls;
   const plan::Entry& entry = kernel.table.entries[index];
@@ -266,7 +267,10 @@ inline Status find_function(const GpuDevice& device, const GpuKernel& kernel, i3
   if (kernel.function != nullptr) {
     CODETTA_OK(find_registered(kernel, index, &function.handle));
   } else {
-    status = calls.function_find(&function.handle, module, entry.symbol);
+    status = DriverStatus::NotFound;
+    for (i32 m = 0; m < plan::most_image_parts && status == DriverStatus::NotFound; ++m) {
+      if (loaded.modules[m] != nullptr) status = calls.function_find(&function.handle, loaded.modules[m], entry.symbol);
+    }
   }
   if (status == DriverStatus::NotFound)
     return fail(gpu_failed, "E0509: the compiled object lacks its entry point: no kernel %s in %s", entry.symbol,
@@ -313,13 +317,16 @@ inline Status load_kernel(GpuDevice& device, const GpuKernel& kernel, GpuLoaded*
         static_cast<GpuFunction*>(calloc(static_cast<size_t>(kernel.table.entry_count) + 1, sizeof(GpuFunction)));
   if (loaded.functions == nullptr)
     return fail(no_memory, "E0606: no memory for the functions of %s", kernel.table.name);
-  if (loaded.module == nullptr && kernel.function == nullptr) {
+  const void* files[plan::most_image_parts] = {};
+  const i32 count = kernel.function == nullptr ? plan::image_parts(kernel.image, files) : 0;
+  for (i32 m = 0; m < count; ++m) {
+    if (loaded.modules[m] != nullptr) continue;  // by a call that failed behind it
     char what[160];
     snprintf(what, sizeof what, "loading %.120s", kernel.table.name);
-    CODETTA_GPU(what, calls.module_load(&loaded.module, kernel.image));
+    CODETTA_GPU(what, calls.module_load(&loaded.modules[m], files[m]));
   }
   for (i32 i = 0; i < kernel.table.entry_count; ++i)
-    CODETTA_OK(find_function(device, kernel, i, loaded.module, loaded.functions[i]));
+    CODETTA_OK(find_function(device, kernel, i, loaded, loaded.functions[i]));
   __atomic_store_n(&loaded.ready, 1, __ATOMIC_RELEASE);
   return ok;
 }
@@ -528,7 +535,9 @@ inline Status set_allocator(void* (*allocate)(void*, size_t, size_t), void (*rel
     all.devices = device->next;
     if (calls.context_push(device->context) == DriverStatus::Success) {
       for (i32 k = 0; k < gpu_facts.kernel_count; ++k) {
-        if (device->loaded[k].module != nullptr) (void)calls.module_unload(device->loaded[k].module);
+        for (const ModuleHandle module : device->loaded[k].modules) {
+          if (module != nullptr) (void)calls.module_unload(module);
+        }
       }
       if (device->faults != nullptr) (void)calls.release_host(device->faults);
       for (i32 p = 0; p < gpu_facts.program_count; ++p) {

@@ -104,6 +104,14 @@ def _table(kind, rows):
     return (kind * max(len(rows), 1))(*rows)
 
 
+def _files(image):
+    """The files of a kernel's image: one, or those that a table in front of them tells (image_parts.h)."""
+    if image[:8] != b"codetta2":
+        return [image]
+    count, *places = (int.from_bytes(image[at:at + 8], "little") for at in range(8, 48, 8))
+    return [image[places[2 * i]:places[2 * i] + places[2 * i + 1]] for i in range(count)]
+
+
 class _Loaded:
     """A kernel in one context: its tables and functions."""
 
@@ -115,12 +123,16 @@ class _Loaded:
                      _table(_GpuReduction, reductions), _table(_OperandFacts, operands)]
         self.table = _Kernel(name.encode(), *numbers, *self.keep, len(entries), len(maps), len(reductions),
                              len(operands), arguments)
-        self.image = base64.b64decode(image)
-        self.module = _cu(f"Failed to load kernel {name}", driver.cuModuleLoadData(self.image))
+        self.images = _files(base64.b64decode(image))
+        self.modules = [_cu(f"Failed to load kernel {name}", driver.cuModuleLoadData(file)) for file in self.images]
         self.functions, self.fits = [], {}
         attribute = driver.CUfunction_attribute
         for entry in self.keep[0][:len(entries)]:
-            function = _cu(f"Failed to find kernel {name}", driver.cuModuleGetFunction(self.module, entry.symbol))
+            for module in self.modules:
+                found = driver.cuModuleGetFunction(module, entry.symbol)
+                if int(found[0]) != 500:  # CUDA_ERROR_NOT_FOUND: in another file
+                    break
+            function = _cu(f"Failed to find kernel {name}", found)
             if entry.shared_bytes:
                 _cu(f"Failed to set the allowed dynamic shared memory size to {entry.shared_bytes}",
                     driver.cuFuncSetAttribute(function, attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,

@@ -16,6 +16,12 @@ namespace codetta::driver {
 using runtime::cuda::DeviceFacts;
 using runtime::cuda::DeviceRef;
 
+namespace {
+
+bool is_divisible(const package::Kernel& kernel) { return !package::is_user(kernel.config); }
+
+}  // namespace
+
 runtime::cuda::NvtxRef CudaState::ranges() {
   const std::lock_guard lock(mutex_);
   if (!ranges_) ranges_ = runtime::cuda::Nvtx::attach(context_.nvtx_injection);
@@ -46,6 +52,7 @@ toolchain::CacheKey CudaState::binary_key(const package::Kernel& kernel, const s
   for (const std::string& flag : kernel.nvrtc_flags) key.add("flag", flag);
   key.add("abi", std::to_string(codetta::gpu::abi_version));
   key.add("compiler", identity);
+  if (is_divisible(kernel)) key.add("parts", "2");  // where its text has so many
   return key;
 }
 
@@ -53,7 +60,8 @@ Result<toolchain::CudaOutput> CudaState::compile(const package::Kernel& kernel, 
   CODETTA_TRY(const toolchain::NvrtcRef nvrtc, compiler_.library());
   toolchain::CudaCompileOptions how;
   how.keep_dir = context_.keep_dir();
-  return nvrtc->compile({kernel.source, kernel.name, kernel.nvrtc_flags, CudaCompiler::headers(), want_ptx}, how);
+  return nvrtc->compile(
+      {kernel.source, kernel.name, kernel.nvrtc_flags, CudaCompiler::headers(), want_ptx, is_divisible(kernel)}, how);
 }
 
 Result<GpuBinary> CudaState::binary(const package::Kernel& kernel, bool capturing) {
@@ -95,7 +103,8 @@ std::vector<double> CudaState::compile_ahead(const std::vector<const package::Ke
     const bool seen =
         std::any_of(keys.begin(), keys.end(), [&](const auto& other) { return other.text() == key.text(); });
     if (seen || context_.cache->lookup(key)) continue;
-    jobs.push_back({kernel->source, kernel->name, kernel->nvrtc_flags, CudaCompiler::headers(), false});
+    jobs.push_back(
+        {kernel->source, kernel->name, kernel->nvrtc_flags, CudaCompiler::headers(), false, is_divisible(*kernel)});
     keys.push_back(std::move(key));
     missing.push_back(k);
   }

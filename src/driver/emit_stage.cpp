@@ -7,6 +7,7 @@
 #include "driver/program_kernels.hpp"
 #include "emit/package.hpp"
 #include "frontend/parser.hpp"
+#include "package/image.hpp"
 #include "toolchain/disassemble.hpp"
 
 namespace codetta {
@@ -27,7 +28,13 @@ std::string_view extension_of(Backend backend) {
 
 Result<std::string> sass_of(driver::ContextState& context, const package::Kernel& kernel) {
   CODETTA_TRY(const driver::GpuBinary binary, context.cuda.binary(kernel));
-  return toolchain::disassemble(binary.image, {.path = context.path, .cuda_home = context.options.cuda_home});
+  std::string text;
+  for (const std::string_view cubin : package::files_of(binary.image)) {
+    CODETTA_TRY(const std::string part,
+                toolchain::disassemble(cubin, {.path = context.path, .cuda_home = context.options.cuda_home}));
+    text += part;
+  }
+  return text;
 }
 
 Result<std::string> assembly_of(driver::ContextState& context, const Target& target, const package::Kernel& kernel) {

@@ -2,13 +2,13 @@
 #include "toolchain/hip_builder.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "diag/diagnostic.hpp"
+#include "toolchain/kernel_parts.hpp"
 #include "toolchain/run_jobs.hpp"
 
 namespace codetta::toolchain {
@@ -16,25 +16,8 @@ namespace {
 
 bool has_code(const Error& error, diag::Code code) { return error.code() == static_cast<uint16_t>(code); }
 
-constexpr size_t start_cost = 40;  // of Clang, from a precompiled prelude
-
-// About how many milliseconds Clang takes for one of a source's kernel functions, measured: a product (the first), the
-// phases that it runs, by the size of their texts, and reductions that are combined.
-size_t cost_of(std::string_view source, std::string_view kernel, bool is_first) {
-  const auto phase_cost = [&](std::string_view number) {
-    const size_t begin = source.find(fmt::format("void piece_{}(", number));
-    const size_t end = source.find(fmt::format("void phase_{}(", number));
-    return begin < end && end != std::string_view::npos ? (end - begin) / 30 : 0;
-  };
-  constexpr std::string_view phase = "Epilogue::phase_", combine = "combine<";
-  size_t cost = is_first ? 60 + phase_cost("0") : 10;
-  for (size_t at = kernel.find(phase); at != std::string_view::npos; at = kernel.find(phase, at + 1)) {
-    const size_t number = at + phase.size();
-    cost += phase_cost(kernel.substr(number, kernel.find('<', number) - number));
-  }
-  for (size_t at = kernel.find(combine); at != std::string_view::npos; at = kernel.find(combine, at + 1)) cost += 20;
-  return cost;
-}
+// Clang starts from a precompiled prelude.
+constexpr PartCosts clang_costs{.product = 60, .kernel = 10, .combine = 20, .pack = 0, .phase_bytes = 30, .start = 40};
 
 }  // namespace
 
@@ -61,33 +44,7 @@ std::string_view prelude_of(std::string_view source, std::span<const CudaHeader>
   return source.substr(0, end);
 }
 
-std::vector<std::string> parts_of(std::string_view source) {
-  constexpr std::string_view kernel = "\nextern \"C\" __global__ ", end = "\n}\n";
-  std::vector<std::pair<size_t, size_t>> kernels;  // first character and size
-  for (size_t at = source.find(kernel); at != std::string_view::npos; at = source.find(kernel, at)) {
-    const size_t last = source.find(end, at);
-    if (last == std::string_view::npos) return {};
-    kernels.emplace_back(at + 1, last + end.size() - at - 1);
-    at = last;
-  }
-  // The longest first, each where less is yet; the product is in the first part.
-  std::vector<std::pair<size_t, size_t>> costs;  // and which kernel
-  for (size_t i = 0; i < kernels.size(); ++i)
-    costs.emplace_back(cost_of(source, source.substr(kernels[i].first, kernels[i].second), i == 0), i);
-  if (costs.empty()) return {};
-  std::stable_sort(costs.begin() + 1, costs.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
-  std::array<size_t, 2> sums{};
-  std::vector<std::string> parts(2, std::string(source));
-  for (const auto& [cost, i] : costs) {
-    const size_t part = sums[1] < sums[0] ? 1 : 0;
-    sums[part] += cost;
-    std::string& without = parts[1 - part];
-    for (size_t c = kernels[i].first; c < kernels[i].first + kernels[i].second; ++c)
-      if (without[c] != '\n') without[c] = ' ';
-  }
-  if (kernels.size() < 3 && sums[1] < start_cost) return {};
-  return parts;
-}
+std::vector<std::string> hip_parts_of(std::string_view source) { return parts_of(source, clang_costs); }
 
 // What has to be made, and what decides it.
 struct HipBuilder::Wanted {
@@ -225,7 +182,7 @@ class HipBuilder::Running {
 };
 
 Result<HipOutput> HipBuilder::compile(const HostCompiler& clang, const HipJob& job, const CompileOptions& options) {
-  const std::vector<std::string> parts = job.divisible ? parts_of(job.source) : std::vector<std::string>();
+  const std::vector<std::string> parts = job.divisible ? hip_parts_of(job.source) : std::vector<std::string>();
   std::vector<HipJob> jobs(std::max<size_t>(parts.size(), 1), job);
   for (size_t i = 0; i < parts.size(); ++i) jobs[i].source = parts[i];
   const Running running(*this, jobs.size());

@@ -23,7 +23,7 @@ std::string_view prelude_of(std::string_view source, std::span<const CudaHeader>
 
 // The source twice, with the first of its kernel functions (the product) and with others that take Clang about as long,
 // each of as many lines. Empty where it has less than three and the second part would not be worth the start of Clang.
-std::vector<std::string> parts_of(std::string_view source);
+std::vector<std::string> hip_parts_of(std::string_view source);
 
 // Compiles kernels, each with the precompiled prelude where there is one, in memory or in the cache, which changes no
 // bit of them; divisible ones in two parts, which changes no instruction. Nothing else that runs decides either, so

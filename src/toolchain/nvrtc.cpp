@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <optional>
 
 #include "base/digest.hpp"
 #include "base/files.hpp"
@@ -18,7 +17,6 @@
 #include "diag/diagnostic.hpp"
 #include "toolchain/nvrtc_failure.hpp"
 #include "toolchain/rtc.hpp"
-#include "toolchain/run_jobs.hpp"
 
 namespace codetta::toolchain {
 
@@ -141,7 +139,7 @@ std::string Nvrtc::identity() const {
   return hasher.digest().hex();
 }
 
-Result<CudaOutput> Nvrtc::compile(const CudaJob& job, const CudaCompileOptions& options) const {
+Result<CudaOutput> Nvrtc::compile_whole(const CudaJob& job, const CudaCompileOptions& options) const {
   const Functions& call = *functions_;
   const FailedNvrtc failed{*this, job, options};
   CODETTA_CHECK_OK(check_architecture(failed));
@@ -213,16 +211,6 @@ std::vector<CudaHeader> included_headers(std::string_view source, std::span<cons
     if (wanted[i]) found.push_back(headers[i]);
   }
   return found;
-}
-
-std::vector<Result<CudaOutput>> compile_all(const Nvrtc& nvrtc, const std::vector<CudaJob>& jobs,
-                                            const CudaCompileOptions& options, int parallel) {
-  std::vector<std::optional<Result<CudaOutput>>> slots(jobs.size());
-  run_jobs(jobs.size(), parallel, [&](size_t i) { slots[i] = nvrtc.compile(jobs[i], options); });
-  std::vector<Result<CudaOutput>> results;
-  results.reserve(jobs.size());
-  for (auto& slot : slots) results.push_back(std::move(*slot));
-  return results;
 }
 
 }  // namespace codetta::toolchain

@@ -30,13 +30,16 @@ struct CudaJob {
   std::vector<std::string> flags{};  // all of them but -v of the assembler, the architecture included
   std::span<const CudaHeader> headers{};
   bool want_ptx = false;
+  // Kernel functions of the source share nothing but what headers and constants say, so that those of one part may be
+  // compiled beside those of another: not so of a user's, which may have variables.
+  bool divisible = false;
 };
 struct CudaOutput {
-  std::string cubin;
+  std::string cubin;                  // of parts: their image (package/image.hpp)
   std::string ptx;                    // when wanted
   std::string log;                    // what compiler and assembler said
   std::vector<PtxasRemarks> remarks;  // by kernel, in the assembler's order
-  double seconds = 0;
+  double seconds = 0;                 // of parts: of the one that took longest
 };
 struct CudaCompileOptions {
   double timeout_seconds = 60;  // kept by NVRTC 12.8 and later; older ones run to their end
@@ -54,11 +57,16 @@ class Nvrtc {
   // Content digest of the library and its builtins; about 50 ms, so callers keep it. "" when they cannot be read.
   [[nodiscard]] std::string identity() const;
   [[nodiscard]] std::vector<std::string> identity_files() const;
+  // Of a divisible job that takes long and no PTX two parts at the same time, by the source's text alone, so that the
+  // same source has the same bytes on any machine.
   // Errors: E0504 rejected (messages parsed, pointing into the kept source), E0313 for the user's source, E0505
   // timeout, E0506 it failed itself, E0531 its builtins are missing, E0532 the architecture is not known to it.
   [[nodiscard]] Result<CudaOutput> compile(const CudaJob& job, const CudaCompileOptions& options) const;
 
  private:
+  friend std::vector<Result<CudaOutput>> compile_all(const Nvrtc& nvrtc, const std::vector<CudaJob>& jobs,
+                                                     const CudaCompileOptions& options, int parallel);
+  [[nodiscard]] Result<CudaOutput> compile_whole(const CudaJob& job, const CudaCompileOptions& options) const;
   struct Functions;
   Nvrtc() = default;
   std::shared_ptr<const Functions> functions_;
@@ -72,7 +80,10 @@ using NvrtcRef = std::shared_ptr<const Nvrtc>;
 // part of a cache key.
 std::vector<CudaHeader> included_headers(std::string_view source, std::span<const CudaHeader> headers);
 
-// Several jobs in up to `parallel` threads; results in job order.
+// The source of a divisible job as two, or nothing where one is as good.
+std::vector<std::string> cuda_parts_of(std::string_view source);
+
+// Several jobs, or parts of them, in up to `parallel` threads; results in job order.
 std::vector<Result<CudaOutput>> compile_all(const Nvrtc& nvrtc, const std::vector<CudaJob>& jobs,
                                             const CudaCompileOptions& options, int parallel);
 

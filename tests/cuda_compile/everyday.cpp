@@ -11,7 +11,6 @@
 #include "emit/emit.hpp"
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
-#include "package/gpu_steps.hpp"
 #include "plan/families_cuda.hpp"
 #include "plan/plan.hpp"
 #include "unit.hpp"
@@ -21,6 +20,7 @@ namespace codetta::cuda_compile {
 namespace {
 
 constexpr const char* arch = "sm_90a";
+constexpr size_t most_candidates = 4;  // that are tried where the first ones spill
 
 struct Product {
   int64_t m, n, k;
@@ -85,10 +85,7 @@ constexpr Row rows[] = {
      "def f(accum, C): D = C + accum; return D"},
     {36, {65536, 512, 13, b16, false, true}, with_bias, bias_relu},
     {37, {65536, 1024, 479, b16, false, true}, with_bias, bias_relu},
-    {38,
-     {65536, 1, 256, b16, false, true},
-     with_bias,
-     "def f(accum, bias): D = sigmoid(accum + bias); return D"},
+    {38, {65536, 1, 256, b16, false, true}, with_bias, "def f(accum, bias): D = sigmoid(accum + bias); return D"},
     {39, {4096, 4096, 4096, DType::f32, false, true}, with_bias, bias_relu},
     {40,
      {4096, 4096, 4096, DType::i8, false, true},
@@ -167,7 +164,8 @@ Result<Unit> unit_of(const std::string& label, const std::string& text, const st
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
   std::vector<plan::ArgumentLayout> layouts;
   const auto add_layout = [&](const std::string& name) {
-    const auto found = std::find_if(all.arguments.begin(), all.arguments.end(), [&](auto& a) { return a.name == name; });
+    const auto found =
+        std::find_if(all.arguments.begin(), all.arguments.end(), [&](auto& a) { return a.name == name; });
     layouts.push_back(layout_of(found == all.arguments.end() ? Dims{} : found->shape));
   };
   for (size_t i = 2; i < optimized.graph.inputs().size(); ++i) add_layout(optimized.graph.inputs()[i].name);
@@ -189,14 +187,16 @@ Result<Unit> unit_of(const std::string& label, const std::string& text, const st
               plan::plan_gemm(optimized.graph, shape, layouts, {Backend::cuda, CpuIsa::generic, arch}, machine));
   const plan::PlannedKernel& kernel = plan.kernels.at(0);
   if (kernel.discovery.candidates.empty())
-    return diag::error(diag::Code::internal, "no kernel takes " + label).reason("each has one").help("look at the plan");
+    return diag::error(diag::Code::internal, "no kernel takes " + label)
+        .reason("each has one")
+        .help("look at the plan");
   Unit unit;
   for (const plan::Candidate& candidate : kernel.discovery.candidates) {
-    CODETTA_TRY(const emit::CudaSource source, emit::emit_cuda_kernel(kernel.lowered.program,
-                                                                      package::gpu(candidate.config), {.arch = arch}));
+    CODETTA_TRY(const emit::CudaSource source,
+                emit::emit_cuda_kernel(kernel.lowered.program, package::gpu(candidate.config), {.arch = arch}));
     if (!unit.label.empty()) {
       unit.instead.push_back(source.text);
-      if (unit.instead.size() == 3) break;
+      if (unit.instead.size() + 1 == most_candidates) break;
       continue;
     }
     unit = {label + " " + candidate.name, source.text, source.flags, source.entries.size()};
@@ -211,15 +211,24 @@ Result<std::vector<Unit>> units_of_program(const std::string& name, const std::s
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
   plan::MachineFacts machine;
   machine.gpu = plan::gpu_facts(arch);
-  CODETTA_TRY(const plan::Plan plan,
+  CODETTA_TRY(plan::Plan plan,
               plan::plan_program(optimized.graph, {Backend::cuda, CpuIsa::generic, arch}, machine, sizes));
-  CODETTA_TRY(const package::Package package, emit::emit_package(plan, {}));
   std::vector<Unit> units;
-  for (const package::Kernel& kernel : package.kernels) {
-    if (package::is_steps_kernel(kernel)) continue;
-    Unit unit{"program " + name + " " + kernel.name, kernel.source, kernel.nvrtc_flags, kernel.entries.size()};
-    unit.everyday = true;
-    units.push_back(std::move(unit));
+  std::vector<uint32_t> kernel_of;
+  for (size_t c = 0; c < most_candidates; ++c) {
+    for (plan::PlannedKernel& kernel : plan.kernels)
+      kernel.chosen = std::min(c, std::max<size_t>(kernel.discovery.candidates.size(), 1) - 1);
+    CODETTA_TRY(const package::Package package, emit::emit_package(plan, {}, &kernel_of));
+    for (size_t k = 0; k < plan.kernels.size(); ++k) {
+      const package::Kernel& kernel = package.kernels[kernel_of[k]];
+      if (c > 0) {
+        units[k].instead.push_back(kernel.source);
+        continue;
+      }
+      units.push_back(
+          {"program " + name + " " + kernel.name, kernel.source, kernel.nvrtc_flags, kernel.entries.size()});
+      units.back().everyday = true;
+    }
   }
   return units;
 }

@@ -26,6 +26,7 @@
 #include "emit/package.hpp"
 #include "opt/passes.hpp"
 #include "package/gpu_steps.hpp"
+#include "package/image.hpp"
 #include "plan/plan.hpp"
 #include "runtime/cuda/execution.hpp"
 #include "runtime/cuda/launch.hpp"
@@ -51,32 +52,36 @@ inline HostTensor host_tensor(const TensorView& view) {
   return made;
 }
 
-// Names the kernels of an image, and how many bytes of parameters each has.
-inline std::string pretended_image(const package::Kernel& kernel) {
+// Names the kernels of an image, and how many bytes of parameters each has; as compiled in two parts where there are
+// several, every other one in the second, or `whole` as nvcc compiles them.
+inline std::string pretended_image(const package::Kernel& kernel, bool whole = false) {
   const bool user = package::is_user(kernel.config);  // its parameters are told to the pretended driver by the test
   const size_t bytes = user ? 8
                             : static_cast<size_t>(gpu::host::parameter_bytes(
                                   runtime::cuda::KernelTables(kernel, !package::is_map(kernel.config)).get()));
-  std::string image =
+  const std::string elf =
       "\x7f"
       "ELF.";
+  std::vector<std::string> files{elf};
   for (const package::GpuEntry& entry : kernel.entries) {
     const size_t steps[] = {sizeof(gpu::PutParams), sizeof(gpu::MoveParams), sizeof(gpu::LookParams)};
     const bool packs = entry.kind == package::GpuEntry::Kind::Pack;
-    image += entry.symbol + ":" +
-             std::to_string(package::is_steps_kernel(kernel) ? steps[entry.index]
-                            : packs                          ? sizeof(gpu::PackParams)
-                                                             : bytes) +
-             " ";
+    if (!user && !whole && &entry - kernel.entries.data() == 1) files.push_back(elf);
+    files[static_cast<size_t>(&entry - kernel.entries.data()) % files.size()] +=
+        entry.symbol + ":" +
+        std::to_string(package::is_steps_kernel(kernel) ? steps[entry.index]
+                       : packs                          ? sizeof(gpu::PackParams)
+                                                        : bytes) +
+        " ";
   }
-  image.resize(std::max<size_t>(image.size() + 1, 64));
-  return image;
+  for (std::string& file : files) file.resize(std::max<size_t>(file.size() + 1, 64));
+  return package::image_of(files);
 }
 
 // A source for the pretended runtime (pretended_cudart) with the entry points of a kernel, which do nothing.
 inline std::string pretended_source(const package::Kernel& kernel) {
   std::string text = "// " + kernel.name + "\nconst unsigned char image[] = {";
-  for (const char byte : kernel.binary) text += std::to_string(static_cast<unsigned char>(byte)) + ",";
+  for (const char byte : pretended_image(kernel, true)) text += std::to_string(static_cast<unsigned char>(byte)) + ",";
   text = "namespace {\n" + text + "0};\n}\n";
   const bool user = package::is_user(kernel.config);
   const std::string open = user ? "" : "namespace codetta::gpu {\n", close = user ? "" : "}\n";

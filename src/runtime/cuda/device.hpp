@@ -153,7 +153,7 @@ class Module {
  private:
   Module() = default;
   DeviceRef device_;
-  ModuleHandle handle_ = nullptr;
+  std::vector<ModuleHandle> handles_;  // of the image's files, in turn
   std::string label_, image_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, int> allowed_shared_;  // by kernel; only ever raised, since kernels may be running

@@ -2,7 +2,10 @@
 // Loading cubins and code objects, and preparing their kernels for launching.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "device/host/user_launch.h"
+#include "package/image.hpp"
 #include "runtime/cuda/device.hpp"
 
 namespace codetta::runtime::cuda {
@@ -13,28 +16,37 @@ Result<std::shared_ptr<const Module>> Module::load(DeviceRef device, std::string
   module->label_ = label;
   const Driver& driver = module->device_->driver();
   // The driver reads as many bytes as the image's own headers say, so what is no ELF file must not reach it.
-  if (image.size() < 64 || !image.starts_with("\x7f"
-                                              "ELF")) {
+  const std::vector<std::string_view> files = package::files_of(image);
+  const bool damaged = files.empty() || std::any_of(files.begin(), files.end(), [](std::string_view file) {
+                         return file.size() < 64 || !file.starts_with(
+                                                        "\x7f"
+                                                        "ELF");
+                       });
+  if (damaged) {
     return diag::error(diag::Code::module_load, "a compiled kernel can not be loaded")
         .reason(fmt::format("{} is no binary of a GPU: its {} bytes are no ELF file", label, image.size()))
         .help("clear the cache with `codetta cache clear` and try again");
   }
   CODETTA_TRY(const ContextGuard guard, module->device_->enter());
   const RelaxedCapture relaxed(driver);
-  CODETTA_CUDA(driver, "cuModuleLoadData",
-               fmt::format("{}, {} bytes, device {} of {}", label, image.size(), module->device_->facts().ordinal,
-                           module->device_->facts().arch),
-               driver.call().module_load_data(&module->handle_, image.data()));
+  for (const std::string_view file : files) {
+    ModuleHandle handle = nullptr;
+    CODETTA_CUDA(driver, "cuModuleLoadData",
+                 fmt::format("{}, {} bytes, device {} of {}", label, file.size(), module->device_->facts().ordinal,
+                             module->device_->facts().arch),
+                 driver.call().module_load_data(&handle, file.data()));
+    module->handles_.push_back(handle);
+  }
   module->image_ = image;
   return std::shared_ptr<const Module>(std::move(module));
 }
 
 Module::~Module() {
-  if (handle_ == nullptr) return;
+  if (handles_.empty()) return;
   const auto guard = device_->enter();
   if (!guard) return;
   const RelaxedCapture relaxed(device_->driver());
-  (void)device_->driver().call().module_unload(handle_);
+  for (const ModuleHandle handle : handles_) (void)device_->driver().call().module_unload(handle);
 }
 
 Result<Function> Module::function(const std::string& name, int dynamic_shared, int cluster_size) const {
@@ -43,7 +55,9 @@ Result<Function> Module::function(const std::string& name, int dynamic_shared, i
   CODETTA_TRY(const ContextGuard guard, device_->enter());
   const RelaxedCapture relaxed(driver);
   Function function;
-  const Status found = call.module_get_function(&function.handle, handle_, name.c_str());
+  Status found = Status::NotFound;
+  for (size_t i = 0; i < handles_.size() && found == Status::NotFound; ++i)
+    found = call.module_get_function(&function.handle, handles_[i], name.c_str());
   if (found == Status::NotFound) {
     return diag::error(diag::Code::module_digest, "the compiled object lacks its entry point")
         .reason(fmt::format("no kernel {} in {}", name, label_))

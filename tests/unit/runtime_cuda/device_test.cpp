@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "package/image.hpp"
 #include "runtime/cuda/stream.hpp"
 #include "support/expect_error.hpp"
 #include "unit/runtime_cuda/fake_driver.hpp"
@@ -236,6 +237,21 @@ TEST_F(CudaDevice, ModulesAndTheirKernels) {
   EXPECT_EQ(fake_.modules, 0);
   EXPECT_EQ(fake_.capture_mode, 0) << "the thread's capture mode is as before";
   EXPECT_EQ(fake_.count("cuThreadExchangeStreamCaptureMode") % 2, 0U);
+}
+
+TEST_F(CudaDevice, ModulesOfSeveralFiles) {
+  const std::string both = package::image_of({image("first"), image("second")});
+  {
+    const ModuleRef module = Module::load(device_, both, "test").value();
+    EXPECT_EQ(fake_.modules, 2);
+    EXPECT_TRUE(module->function("first", 0, 1));
+    EXPECT_TRUE(module->function("second", 0, 1));
+    expect(module->function("third", 0, 1), Code::module_digest, "no kernel third");
+  }
+  EXPECT_EQ(fake_.modules, 0);
+  expect(Module::load(device_, package::image_of({image("first"), "text"}), "test"), Code::module_load, "no ELF file");
+  expect(Module::load(device_, both.substr(0, both.size() - 1), "test"), Code::module_load, "no ELF file");
+  EXPECT_EQ(fake_.count("cuModuleLoadData"), 2U) << "the driver never sees such bytes";
 }
 
 TEST_F(CudaDevice, ModulesThatCannotBeLoaded) {

@@ -298,7 +298,7 @@ TEST_F(HipBuilds, CancelledAndLateOnes) {
 
 TEST(HipParts, AreTheFirstKernelFunctionAndTheOthers) {
   const std::string text = three();
-  const std::vector<std::string> parts = parts_of(text);
+  const std::vector<std::string> parts = hip_parts_of(text);
   ASSERT_EQ(parts.size(), 2U);
   for (const std::string& part : parts) {
     EXPECT_EQ(part.size(), text.size());
@@ -313,9 +313,9 @@ TEST(HipParts, AreTheFirstKernelFunctionAndTheOthers) {
     EXPECT_EQ(parts[0].find(name) != std::string::npos, first) << name;
     EXPECT_EQ(parts[1].find(name) != std::string::npos, !first) << name;
   }
-  EXPECT_TRUE(parts_of("").empty());
-  EXPECT_TRUE(parts_of(text.substr(0, text.find("codetta_phase_1"))).empty());  // one that does not end
-  EXPECT_TRUE(parts_of(text.substr(0, text.rfind("\nextern"))).empty());        // two of which the second is short
+  EXPECT_TRUE(hip_parts_of("").empty());
+  EXPECT_TRUE(hip_parts_of(text.substr(0, text.find("codetta_phase_1"))).empty());  // one that does not end
+  EXPECT_TRUE(hip_parts_of(text.substr(0, text.rfind("\nextern"))).empty());        // two of which the second is short
 }
 
 // Of a product, two phases and what combines their results, whose costs the texts tell.
@@ -340,18 +340,18 @@ TEST(HipParts, TakeAboutAsLongAsEachOther) {
                              kernel("codetta_combine_1", "if (y == 0) combine<Axis::Row, SumState>(params);") +
                              kernel("codetta_phase_2", "Epilogue::phase_2<Parameters>(q, t);");
   using Names = std::vector<std::string>;
-  auto parts = parts_of(phase(0, 1200) + phase(1, 2000) + phase(2, 2000) + product + others);
+  auto parts = hip_parts_of(phase(0, 1200) + phase(1, 2000) + phase(2, 2000) + product + others);
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(names_in(parts[0]), (Names{"codetta_gemm", "codetta_combine_0", "codetta_combine_1"}));
   EXPECT_EQ(names_in(parts[1]), (Names{"codetta_phase_1", "codetta_phase_2"}));
-  parts = parts_of(phase(0, 300) + phase(1, 9000) + phase(2, 900) + product + others);  // one phase takes longest
+  parts = hip_parts_of(phase(0, 300) + phase(1, 9000) + phase(2, 900) + product + others);  // one phase takes longest
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(names_in(parts[1]), Names{"codetta_phase_1"});
   // Of two kernel functions the second is worth the start of Clang where it combines several reductions.
-  EXPECT_TRUE(parts_of(product + combine_0).empty());
-  parts = parts_of(product + kernel("codetta_combine_0",
-                                    "if (y == 0) combine<Axis::Row, MaxState>(params);\n  if (y == "
-                                    "1) combine<Axis::Row, SumExpState>(params);"));
+  EXPECT_TRUE(hip_parts_of(product + combine_0).empty());
+  parts = hip_parts_of(product + kernel("codetta_combine_0",
+                                        "if (y == 0) combine<Axis::Row, MaxState>(params);\n  if (y == "
+                                        "1) combine<Axis::Row, SumExpState>(params);"));
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(names_in(parts[1]), Names{"codetta_combine_0"});
 }

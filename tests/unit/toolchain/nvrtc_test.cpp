@@ -9,6 +9,7 @@
 
 #include "base/files.hpp"
 #include "diag/diagnostic.hpp"
+#include "package/image.hpp"
 #include "support/users_source.hpp"
 #include "toolchain/nvrtc_failure.hpp"
 
@@ -257,6 +258,71 @@ TEST_F(NvrtcCompiling, SeveralAtOnceKeepTheirOrder) {
       EXPECT_EQ(results[i]->remarks[0].kernel, "k" + std::to_string(i));
     }
   }
+}
+
+constexpr const char* packed_first =
+    "struct P { float* x; };\n"
+    "template <class T> __device__ void pack_factor(P p) { p.x[threadIdx.x] += 1.0f; }\n"
+    "\nextern \"C\" __global__ void __launch_bounds__(64, 1) codetta_pack(const __grid_constant__ P p) {\n"
+    "  pack_factor<short>(p);\n}\n"
+    "\nextern \"C\" __global__ void __launch_bounds__(64, 1) codetta_gemm(const __grid_constant__ P p) {\n"
+    "  p.x[threadIdx.x] *= 2.0f;\n}\n";
+
+TEST(CudaParts, HaveTheProductAndWhatRunsBesideIt) {
+  const std::string text = packed_first;
+  const auto parts = cuda_parts_of(text);
+  ASSERT_EQ(parts.size(), 2U);
+  for (const auto& [name, first] : {std::pair("codetta_gemm", true), {"codetta_pack", false}}) {
+    EXPECT_EQ(parts[0].find(name) != std::string::npos, first) << name;
+    EXPECT_EQ(parts[1].find(name) != std::string::npos, !first) << name;
+  }
+  EXPECT_TRUE(cuda_parts_of(plain).empty());
+  EXPECT_TRUE(cuda_parts_of(text.substr(0, text.rfind("\nextern"))).empty());
+}
+
+TEST_F(NvrtcCompiling, PartsHaveTheBytesOfTheirOwnAndOneImage) {
+  CudaJob wanted = job(packed_first);
+  const auto whole = nvrtc_->compile(wanted, {});
+  wanted.divisible = true;
+  const auto made = nvrtc_->compile(wanted, {});
+  ASSERT_TRUE(whole && made);
+  EXPECT_EQ(package::files_of(whole->cubin).size(), 1U);
+  const auto files = package::files_of(made->cubin);
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_NE(files[0].find("codetta_gemm"), std::string::npos);
+  EXPECT_EQ(files[0].find("codetta_pack"), std::string::npos);
+  EXPECT_NE(files[1].find("codetta_pack"), std::string::npos);
+  ASSERT_EQ(made->remarks.size(), 2U);
+  EXPECT_EQ(made->remarks[0].kernel, "codetta_gemm");
+  EXPECT_EQ(made->remarks[1].kernel, "codetta_pack");
+  // Whatever else runs.
+  for (const int parallel : {1, 3}) {
+    const auto again = compile_all(*nvrtc_, {wanted, job(plain), wanted}, {}, parallel);
+    ASSERT_TRUE(again[0] && again[1] && again[2]);
+    EXPECT_EQ(again[0]->cubin, made->cubin);
+    EXPECT_EQ(again[1]->remarks[0].kernel, "k");
+    EXPECT_EQ(again[2]->cubin, made->cubin);
+  }
+  wanted.want_ptx = true;
+  const auto text = nvrtc_->compile(wanted, {});
+  ASSERT_TRUE(text);
+  EXPECT_NE(text->ptx.find(".entry codetta_pack"), std::string::npos);
+  EXPECT_NE(text->ptx.find(".entry codetta_gemm"), std::string::npos);
+}
+
+TEST_F(NvrtcCompiling, WhatIsWrongInAPartIsToldOfTheWhole) {
+  const auto folder = base::TemporaryDirectory::make("/tmp");
+  ASSERT_TRUE(folder);
+  CudaJob wanted = job(packed_first);
+  wanted.source.replace(wanted.source.find("*= 2.0f"), 7, "*= none");
+  wanted.divisible = true;
+  const auto made = nvrtc_->compile(wanted, {.timeout_seconds = 60, .keep_dir = folder->path()});
+  expect(made, Code::compile_rejected, "identifier \"none\" is undefined");
+  const auto kept = base::read_file(made.error().diagnostics().front().where.file, size_t{1} << 20);
+  ASSERT_TRUE(kept);
+  EXPECT_NE(kept->find("codetta_pack"), std::string::npos);
+  if (nvrtc_->version() >= 12080)
+    expect(nvrtc_->compile(wanted, {.timeout_seconds = 0, .keep_dir = {}}), Code::compile_timeout, "after");
 }
 
 TEST_F(NvrtcCompiling, HasAnIdentity) {

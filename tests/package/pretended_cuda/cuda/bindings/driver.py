@@ -152,6 +152,9 @@ def cuModuleLoadData(image):
 
 def cuModuleGetFunction(module, name):
     # The pretended image says behind the name how many bytes of parameters it takes.
+    if name + b":" not in module:
+        _call("cuModuleGetFunction")
+        return 500, None
     count = int(module[module.index(name + b":") + len(name) + 1:].split(b" ")[0])
     return _call("cuModuleGetFunction"), (name.decode(), count)
 
