@@ -2,6 +2,7 @@
 // What only programs have, against values computed by hand: slices, indices, branches, loops, code of the user.
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "frontend/lower.hpp"
 #include "ir/bind.hpp"
@@ -93,6 +94,27 @@ TEST(ProgramValues, Indices) {
   ASSERT_TRUE(loose) << loose.error().render();
   EXPECT_LE(loose->outputs[0].elements[0].low, 2);
   EXPECT_GE(loose->outputs[0].elements[0].high, 1);
+}
+
+// An index that is known within bounds is one of those in range; a run that had another has said so.
+TEST(ProgramValues, IndicesThatMayBeOutOfRange) {
+  const auto picked = [](const std::string& less, const std::string& more) {
+    return evaluate_text(
+        program("x: f32[8], z: f32[1]", "take(x, cast(where(exp(z) > 4.0, " + more + ", " + less + "), i64))"),
+        {Data(DType::f32, {8}, counted(8)), Data(DType::f32, {1}, {std::log(4.0)})});
+  };
+  for (const auto& [less, more] : {std::pair{"2.0", "12.0"}, std::pair{"-9.0", "6.0"}}) {
+    const auto bounded = picked(less, more);
+    ASSERT_TRUE(bounded) << bounded.error().render();
+    const ExpectedElement& element = bounded->outputs[0].elements[0];
+    EXPECT_LE(element.low, less[0] == '-' ? 0 : 2);
+    EXPECT_GE(element.high, less[0] == '-' ? 6 : 7);
+  }
+  for (const auto& [less, more] : {std::pair{"8.0", "12.0"}, std::pair{"-9.0", "-1.0"}}) {
+    const auto outside = picked(less, more);
+    ASSERT_FALSE(outside);
+    EXPECT_EQ(outside.error().diagnostics()[0].code, static_cast<uint16_t>(diag::Code::index_range));
+  }
 }
 
 TEST(ProgramValues, IndicesOutOfRange) {
