@@ -159,13 +159,20 @@ bool compiles(const Options& options, const toolchain::CutlassHeaders& headers, 
 }
 
 // The kernels' types with every tile that is taken, of each kind of product: all of A's and B's tiles is copied, each
-// element once, and what a block needs of shared memory is there.
+// element once, so are D's stored, by all lanes, and what a block needs of shared memory is there.
 int check_tiles(const Options& options, const toolchain::CutlassHeaders& headers) {
   int failed = 0;
-  for (const std::string problem : {"A=f16", "A=f16 b_columns", "A=f32 tf32", "A=f32 tf32 b_columns", "A=f64",
-                                    "A=f64 b_columns", "A=i8 b_columns", "A=u8 b_columns"}) {
+  for (const auto& [problem, stored] :
+       std::vector<std::pair<std::string, std::string>>{{"A=f16", "D=f32[M,N]"},
+                                                        {"A=f16 b_columns", "D=f16[M,N]"},
+                                                        {"A=f32 tf32", "D=f32[M,N]"},
+                                                        {"A=f32 tf32 b_columns", "D=f32[M,N]"},
+                                                        {"A=f64", "D=f64[M,N]"},
+                                                        {"A=f64 b_columns", "D=f32[M,N]"},
+                                                        {"A=i8 b_columns", "D=i8[M,N]"},
+                                                        {"A=u8 b_columns", "D=i32[M,N]"}}) {
     if (options.tiles != "all" && problem.find(options.tiles) == std::string::npos) continue;
-    const Case c{"tile", problem, "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
+    const Case c{"tile", problem, stored, "def f(accum):\n    D = accum\n    return D\n"};
     std::ostringstream source;
     source << preamble("sm_80");
     int count = 0;
@@ -179,13 +186,24 @@ int check_tiles(const Options& options, const toolchain::CutlassHeaders& headers
           const std::string last = "::GemmKernel;\n";
           const size_t begin = kernel->source.find("using ThreadblockShape"), end = kernel->source.find(last, begin);
           if (begin == std::string::npos || end == std::string::npos) return 1;
-          source << "namespace tile_" << m << "_" << n << "_" << k << " {\nusing cute::_0;\nusing cute::_1;\n"
-                 << kernel->source.substr(begin, end + last.size() - begin)
-                 << "template <class Map> constexpr int copied = Map::Iterations::kCount * GemmKernel::kThreadCount * "
-                    "Map::kElementsPerAccess;\n"
-                 << "static_assert(copied<typename GemmKernel::Mma::IteratorA::ThreadMap> == " << m * k << ");\n"
-                 << "static_assert(copied<typename GemmKernel::Mma::IteratorB::ThreadMap> == " << n * k << ");\n"
-                 << "static_assert(sizeof(typename GemmKernel::SharedStorage) <= 163 * 1024);\n}\n";
+          const size_t functors = kernel->source.find("namespace codetta_evt");
+          if (count == 0 && functors != std::string::npos)
+            source << kernel->source.substr(functors, kernel->source.find("namespace {") - functors);
+          source
+              << "namespace tile_" << m << "_" << n << "_" << k << " {\nusing cute::_0;\nusing cute::_1;\n"
+              << kernel->source.substr(begin, end + last.size() - begin)
+              << "template <class Map> constexpr int copied = Map::Iterations::kCount * GemmKernel::kThreadCount * "
+                 "Map::kElementsPerAccess;\n"
+              << "static_assert(copied<typename GemmKernel::Mma::IteratorA::ThreadMap> == " << m * k << ");\n"
+              << "static_assert(copied<typename GemmKernel::Mma::IteratorB::ThreadMap> == " << n * k << ");\n"
+              << "static_assert(OutputTileThreadMap::Detail::kAccessWidth * OutputTileThreadMap::Detail::kAccessRows "
+                 "== 32);\n"
+              << "static_assert(OutputTileThreadMap::Iterations::kRow * OutputTileThreadMap::Detail::kAccessRows * "
+                 "OutputTileThreadMap::Detail::kWarpsRemainingForRows == 8);\n"
+              << "static_assert(OutputTileThreadMap::Iterations::kColumn * OutputTileThreadMap::Detail::kAccessWidth "
+                 "* OutputTileThreadMap::kElementsPerAccess == "
+              << n << ");\n"
+              << "static_assert(sizeof(typename GemmKernel::SharedStorage) <= 163 * 1024);\n}\n";
           ++count;
         }
       }

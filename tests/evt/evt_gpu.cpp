@@ -2,8 +2,8 @@
 // Emitted CUTLASS kernels on a GPU, beside Codetta's own: built where nvcc and CUTLASS are, run where the device is.
 //   evt_gpu --build FOLDER --cutlass DIR [--target sm_90a] [--jobs N]   one library a case and schedule
 //   evt_gpu --run FOLDER [--target sm_90a]                   correctness against the oracle, then speed; a table comes
-//   last; --only NAME: that case
-// Exit status 1 where a result is wrong, 77 where there is no device or no CUTLASS.
+//   last; --only NAME,...: these cases; --tiles all|MxN,...: each of these tiles that is taken, correctness alone
+// Exit status 1 where a result is wrong or nvcc refused a source, 77 where there is no device or no CUTLASS.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -27,18 +27,37 @@
 namespace codetta::evt_tests {
 namespace {
 
+bool listed(const std::string& list, std::string_view name) {
+  return ("," + list + ",").find("," + std::string(name) + ",") != std::string::npos;
+}
+
 struct Options {
-  std::string build, run, cutlass, target = "sm_90a", jobs = "1", only;
-  [[nodiscard]] bool takes(const Case& c) const { return only.empty() || c.name == only; }
+  std::string build, run, cutlass, target = "sm_90a", jobs = "1", only, tiles;
+  [[nodiscard]] bool takes(const Case& c) const { return only.empty() || listed(only, c.name); }
 };
 
 struct Variant {
   EvtSchedule schedule;
   std::array<int, 3> tile;
-  const char* suffix;
+  std::string suffix;
 };
-std::vector<Variant> variants(const std::string& target) {
-  if (target == "sm_90a")
+std::vector<Variant> tiles_of(const Options& options, const Case& c) {
+  std::vector<Variant> result;
+  const int deep = 128 / static_cast<int>(dtype_size(problem_of(c).arguments.A.dtype()));
+  const bool sm80 = options.target == "sm_80";
+  for (const int m : {64, 128, 256}) {
+    for (int n = 16; n <= 256; n += 16) {
+      const std::string suffix = std::to_string(m) + "x" + std::to_string(n);
+      if (options.tiles != "all" && !listed(options.tiles, suffix)) continue;
+      const EvtSchedule schedule = !sm80 && m < 128 ? EvtSchedule::TmaWarpSpecializedPingpong : EvtSchedule::Auto;
+      result.push_back({schedule, {m, n, sm80 ? std::max(deep / 2, 16) : deep}, suffix});
+    }
+  }
+  return result;
+}
+std::vector<Variant> variants(const Options& options, const Case& c) {
+  if (!options.tiles.empty()) return tiles_of(options, c);
+  if (options.target == "sm_90a")
     return {{EvtSchedule::TmaWarpSpecializedCooperative, {128, 128, 64}, "coop"},
             {EvtSchedule::TmaWarpSpecializedPingpong, {64, 128, 64}, "ping"}};
   return {{EvtSchedule::Auto, {}, "auto"}};
@@ -52,13 +71,15 @@ std::string library_of(const std::string& folder, const Case& c, const Options& 
 
 // How long nvcc took for a library, beside it: seconds as text.
 std::string seconds_of(const std::string& library) { return library + ".seconds"; }
+// What nvcc said of a source that it refused.
+std::string refusal_of(const std::string& library) { return library + ".refused"; }
 
 int build_all(const Options& options) {
   std::filesystem::create_directories(options.build);
   std::vector<std::pair<Case, Variant>> work;
   for (const Case& c : all_cases()) {
     if (!options.takes(c)) continue;
-    for (const Variant& variant : variants(options.target)) work.emplace_back(c, variant);
+    for (const Variant& variant : variants(options, c)) work.emplace_back(c, variant);
   }
   std::atomic<size_t> next = 0;
   std::atomic<int> failed = 0, missing = 0;
@@ -73,13 +94,14 @@ int build_all(const Options& options) {
                                        {.output = path, .name = std::string(c.name), .cutlass_dir = options.cutlass});
       if (built) {
         std::ofstream(seconds_of(path)) << built->seconds << "\n";
-        std::printf("%-24s %-5s %6.1f s\n", std::string(c.name).c_str(), variant.suffix, built->seconds);
+        std::printf("%-24s %-5s %6.1f s\n", std::string(c.name).c_str(), variant.suffix.c_str(), built->seconds);
       } else {
         const int code = built.error().code();
         if (code == 531 || code == 530) ++missing;
         failed += code >= 500 ? 1 : 0;
-        std::printf("%-24s %-5s refused: %s\n", std::string(c.name).c_str(), variant.suffix,
-                    built.error().message().c_str());
+        if (code >= 500) std::ofstream(refusal_of(path)) << built.error().render() << "\n";
+        std::printf("%-24s %-5s refused: %s\n", std::string(c.name).c_str(), variant.suffix.c_str(),
+                    code >= 500 ? built.error().render().c_str() : built.error().message().c_str());
       }
       std::fflush(stdout);
     }
@@ -220,14 +242,14 @@ Result<void> run_case(const Device& device, const Case& c, const Options& option
   const std::string path = library_of(options.run, c, options, variant);
   const Library library = load(path, std::string(c.name));
   if (library.call == nullptr) {
-    row.verdict = "no library";
+    row.verdict = std::filesystem::exists(refusal_of(path)) ? "refused by nvcc" : "no library";
     return {};
   }
   const Target own = Target::parse("cuda").value();  // the device's: Sm80's kernels run on later ones, too, from PTX
   std::ifstream(seconds_of(path)) >> row.nvcc_seconds;
   for (const bool timed : {false, true}) {
     const bool fixed = std::string(c.arguments).find("ld=") != std::string::npos;
-    if (timed && fixed) continue;
+    if (timed && (fixed || !options.tiles.empty())) continue;
     const std::string problem = std::string(c.problem) + (timed ? large : "");
     Case sized = c;
     sized.problem = problem;
@@ -286,9 +308,12 @@ int run_all(const Options& options) {
     if (!options.takes(c)) continue;
     Row row;
     std::string verdict;
-    for (const Variant& variant : variants(options.target)) {
+    for (const Variant& variant : variants(options, c)) {
       if (auto ok = run_case(*device, c, options, variant, row); !ok) row.verdict = ok.error().message();
-      if (verdict.empty() || (row.verdict != "right" && row.verdict != "no library")) verdict = row.verdict;
+      if (!options.tiles.empty() && row.verdict != "no library")
+        std::printf("  %-22s %-8s %s\n", std::string(c.name).c_str(), variant.suffix.c_str(), row.verdict.c_str());
+      if (verdict.empty() || verdict == "no library" || (row.verdict != "right" && row.verdict != "no library"))
+        verdict = row.verdict;
     }
     wrong += verdict == "right" || verdict == "no library" ? 0 : 1;
     const bool both = row.cutlass > 0 && row.own > 0;
@@ -316,7 +341,8 @@ int main(int argc, char** argv) {
   codetta::evt_tests::Options options;
   const std::map<std::string, std::string*> known{{"--build", &options.build},     {"--run", &options.run},
                                                   {"--cutlass", &options.cutlass}, {"--target", &options.target},
-                                                  {"--jobs", &options.jobs},       {"--only", &options.only}};
+                                                  {"--jobs", &options.jobs},       {"--only", &options.only},
+                                                  {"--tiles", &options.tiles}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto option = known.find(argv[i]);
     if (option == known.end()) return std::printf("unknown option %s\n", argv[i]), 2;

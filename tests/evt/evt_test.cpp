@@ -515,7 +515,9 @@ TEST(EvtRefusals, OfTilesSchedulesAndTypes) {
   of_rows.tile = {64, 32, 16};
   EXPECT_EQ(headline(of_rows, rows), "");
   // Three stages of A and B, in what the device has.
-  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {256, 256, 64}), "419 use a smaller tile than 256x256x64");
+  // Of 16 warps, whose launch has too few registers.
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {256, 256, 32}), "406 try 128x256x32");
+  EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {256, 128, 32}), "");
   EXPECT_EQ(refused("cutlass:sm_80", EvtSchedule::Auto, {128, 256, 64}), "");
   EXPECT_EQ(refused("cutlass:sm_87", EvtSchedule::Auto, {128, 256, 64}), "");
   for (const char* smaller : {"cutlass:sm_86", "cutlass:sm_89"}) {
@@ -562,13 +564,51 @@ help: convert A and B, use cutlass:sm_80, whose kernels multiply f64, or a cpu o
   EXPECT_NE(source->source.find("GemmShape<128, 128, 16>"), std::string::npos);
   EXPECT_NE(source->source.find("double, cutlass::layout::RowMajor, cutlass::ComplexTransform::kNone, 1,"),
             std::string::npos);
-  of_doubles.tile = {256, 256, 16};  // two stages, which CUTLASS multiplies f64 with on no architecture
-  const Case columns{"doubles", "A=f64 b_columns", doubles.arguments, doubles.text};
-  EXPECT_EQ(headline(of_doubles, columns), "the tile consumes too much shared memory");
-  of_doubles.tile = {256, 128, 16};  // B in rows of 128: eight pieces of a copy for sixteen warps
+  of_doubles.tile = {256, 128, 16};  // 16 warps of 32 x 64
   EXPECT_EQ(headline(of_doubles, doubles), "CUTLASS has no Sm80 epilogue for tile 256x128x16 with schedule multistage");
   const Case singles{"singles", "A=f32", "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
   EXPECT_EQ(headline(options_of(singles, "cutlass:sm_90a"), singles), "CUTLASS multiplies f32 on tensor cores as tf32");
+}
+
+// Lanes of a warp share the columns of a tile out in multiples of one word each.
+TEST(EvtRefusals, OfTilesWhoseColumnsCannotBeSummed) {
+  const auto refused = [](const char* sums, std::array<int, 3> tile, const char* target = "cutlass:sm_90a") {
+    const Case c{"sums", "", sums,
+                 "def f(accum):\n    D = accum\n    sums = sum(D, axis=\"column\")\n    return D, sums\n"};
+    EvtOptions asked = options_of(c, target);
+    asked.tile = tile;
+    asked.deterministic = false;
+    const auto text = emit_cutlass(problem_of(c).arguments, asked, "kernel");
+    return text ? "" : std::to_string(text.error().code()) + " " + text.error().diagnostics()[0].help;
+  };
+  for (const char* target : {"cutlass:sm_90a", "cutlass:sm_100a"}) {
+    for (const int columns : {16, 32, 48, 64, 128, 192, 256})
+      EXPECT_EQ(refused("D=f16[M,N] sums=f32[N]", {128, columns, 64}, target), "") << columns;
+    EXPECT_EQ(refused("D=f16[M,N] sums=f32[N]", {128, 80, 64}, target), "406 try 128x64x64");
+    EXPECT_EQ(refused("D=f16[M,N] sums=f32[N]", {128, 176, 64}, target), "406 try 128x128x64");
+  }
+  EXPECT_EQ(refused("D=f16[M,N] sums=f32[N]", {128, 64, 64}, "cutlass:sm_80"), "") << "summed in memory";
+}
+
+// Threads of Sm80 store as many elements at once as lets all lanes of a warp have some of 8 rows.
+TEST(EvtEmission, StoresOfSm80DealRowsOutToAllLanes) {
+  const auto access = [](const char* problem, const char* arguments, std::array<int, 3> tile) {
+    const Case c{"store", problem, arguments, "def f(accum):\n    D = accum\n    return D\n"};
+    EvtOptions asked = options_of(c, "cutlass:sm_80");
+    asked.tile = tile;
+    const auto text = emit_cutlass(problem_of(c).arguments, asked, "kernel");
+    if (!text) return text.error().message();
+    const std::string before = "ThreadblockShape, WarpShape, ";
+    const size_t begin = text->source.find(before) + before.size();
+    return text->source.substr(begin, text->source.find(">;", begin) - begin);
+  };
+  EXPECT_EQ(access("", "D=f16[M,N]", {128, 128, 32}), "cutlass::half_t, 8, 1");
+  EXPECT_EQ(access("", "D=f16[M,N]", {128, 32, 32}), "cutlass::half_t, 8, 1");
+  EXPECT_EQ(access("", "D=f16[M,N]", {128, 16, 32}), "cutlass::half_t, 4, 1");
+  EXPECT_EQ(access("A=i8 b_columns", "D=i8[M,N]", {128, 128, 64}), "int8_t, 16, 1");
+  EXPECT_EQ(access("A=i8 b_columns", "D=i8[M,N]", {128, 64, 64}), "int8_t, 8, 1");
+  EXPECT_EQ(access("A=i8 b_columns", "D=i8[M,N]", {128, 32, 64}), "int8_t, 8, 1");
+  EXPECT_EQ(access("A=i8 b_columns", "D=i8[M,N]", {128, 16, 64}), "int8_t, 4, 1");
 }
 
 TEST(EvtRefusals, OfTypesSayWhatHasToChange) {

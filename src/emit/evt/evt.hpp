@@ -94,6 +94,7 @@ Result<Tree> emit_tree(const Problem& problem, const Spelling& spelling);
 // The same checks of architecture, tile and schedule alone. Errors: E0406, E0412.
 Result<Arch> arch_of(const Target& target);
 Result<void> check_tile(Problem& problem);  // fills in what is Auto or 0
+Error wrong_tile(const Problem& problem, const std::string& why, const std::string& help);  // E0406
 // Of the product, as far as its types are known. Errors: E0405, located at the accumulator.
 Result<void> check_types(const Problem& problem);
 
@@ -106,6 +107,10 @@ inline constexpr int least_stages_sm80 = 3;
 int64_t stage_bytes_sm80(const Problem& problem);
 int stages_sm80(const Problem& problem);
 std::array<int, 2> warp_shape_sm80(const std::array<int, 3>& tile, std::optional<DType> a);
+// How many elements of D, of `bits` each, a thread stores at once: `most`, or the next fewer with which CUTLASS's
+// OutputTileOptimalThreadMap deals 8 rows of the tile out to the lanes of each warp, each element once. It asserts a
+// part of that; where lanes are left over they take rows of others.
+int store_access_sm80(const Problem& problem, int bits, int most);
 // Whether a block's threads copy all of A's and B's tiles, each element once. k_major: rows of A, columns of B lie
 // along K. Errors: E0406.
 Result<void> check_copies_sm80(const Problem& problem, bool a_k_major, bool b_k_major);

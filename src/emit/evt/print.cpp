@@ -94,7 +94,8 @@ class Printer {
   }
   // Sm80: one width for all tensors that are accessed element by element.
   void set_access() {
-    int together = 128 / types::bits(tree_.destination ? operand(*tree_.destination).dtype : problem_.accumulator);
+    const DType stored = tree_.destination ? operand(*tree_.destination).dtype : problem_.accumulator;
+    int together = 128 / types::bits(stored);
     bool assumed = false;
     for (const Node& node : dag_.nodes) {
       if (node.kind != Kind::AuxLoad && node.kind != Kind::Store) continue;
@@ -111,6 +112,7 @@ class Printer {
       const int bits = types::bits(operand(node.operand).dtype);
       together = std::min(together, access_elements(node.strides, bits, problem_.hints, assumed));
     }
+    together = store_access_sm80(problem_, types::bits(stored), together);
     tree_.elements_per_access = together;
     for (const Node& node : dag_.nodes) {
       if (node.kind != Kind::AuxLoad && node.kind != Kind::Store) continue;
@@ -410,20 +412,32 @@ class Printer {
     }
     if (node.kind == Kind::ScalarReduce)
       return alias("Reduce", prefix + form + function + ", " + memory + ", " + types + ">", node.comment);
-    check_reduction_buffer(node);
+    check_row_reduction(node);
     return alias("Reduce",
                  prefix + form + function + ", " + function + ", " + memory +
                      ", 0, typename EpilogueDescriptor::TileShape, " + types + ">",
                  node.comment);
   }
-  // Warps of a tile meet in the shared memory of one step of D.
-  void check_reduction_buffer(const Node& node) {
-    if (problem_.arch != Arch::Sm90 || node.kind != Kind::RowReduce) return;
+  // What Sm90RowReduction relies on. Lanes of a warp halve their words of 8 bytes and hand one half over until each has
+  // its share, from one word a lane on: that shares out equal numbers alone, which CUTLASS asserts in part. Warps of a
+  // tile meet in the shared memory of one step of D.
+  void check_row_reduction(const Node& node) {
+    if (node.kind != Kind::RowReduce || failed_) return;
+    const int columns = problem_.tile[1], together = 256 / static_cast<int>(types::byte_size(node.compute));
+    if (columns > together && columns % together != 0) {
+      failed_ =
+          wrong_tile(problem_,
+                     fmt::format("lanes of a warp share the columns of {} out in multiples of {}",
+                                 operand(node.operand).name, together),
+                     fmt::format("try {}x{}x{}", problem_.tile[0], columns / together * together, problem_.tile[2]));
+      return;
+    }
+    if (problem_.arch != Arch::Sm90) return;
     const int64_t warps = problem_.schedule == EvtSchedule::TmaWarpSpecializedCooperative ? 8 : 4;
     const int64_t needed = problem_.tile[1] * warps * types::byte_size(node.compute);
     const int64_t there =
         int64_t{tree_.shape.tile_m} * tree_.shape.tile_n * types::byte_size(operand(*tree_.destination).dtype);
-    if (needed <= there || failed_) return;
+    if (needed <= there) return;
     failed_ = diag::error(diag::Code::epilogue_large,
                           fmt::format("the reduction {} has no room to meet in", operand(node.operand).name))
                   .reason(fmt::format("{} warps of {} columns need {} bytes, and one step of D {} holds {}", warps,

@@ -33,6 +33,10 @@ const Known& known(EvtSchedule schedule) {
                        [&](const Known& k) { return k.schedule == schedule; });
 }
 
+}  // namespace
+
+std::string_view name_of(Arch arch) { return arch == Arch::Sm80 ? "Sm80" : arch == Arch::Sm90 ? "Sm90" : "Sm100"; }
+
 Error wrong_tile(const Problem& problem, const std::string& why, const std::string& help) {
   return diag::error(diag::Code::family_size,
                      fmt::format("CUTLASS has no {} epilogue for tile {}x{}x{} with schedule {}", name_of(problem.arch),
@@ -40,10 +44,6 @@ Error wrong_tile(const Problem& problem, const std::string& why, const std::stri
       .reason(why)
       .help(help);
 }
-
-}  // namespace
-
-std::string_view name_of(Arch arch) { return arch == Arch::Sm80 ? "Sm80" : arch == Arch::Sm90 ? "Sm90" : "Sm100"; }
 
 Result<Arch> arch_of(const Target& target) {
   const int number = target.arch.size() > 3 ? std::atoi(target.arch.c_str() + 3) : 0;
@@ -104,6 +104,20 @@ bool copies_all(const Problem& problem, const std::array<int, 3>& tile, bool a_k
   return !of_a && copies_all(bits, b_k_major, tile[1], tile[2], warps);
 }
 }  // namespace
+
+int store_access_sm80(const Problem& problem, int bits, int most) {
+  const int columns = problem.tile[1];
+  const int rows_of_warp = 8 / (columns / warp_shape_sm80(problem.tile, problem.a)[1]);
+  for (int access = most; access > 1; access /= 2) {
+    const int width = columns / access, preferred = 256 * 8 / (access * bits);  // lanes side by side
+    const bool tall = 32 / preferred > rows_of_warp;
+    const int lanes = tall ? 32 / rows_of_warp : std::min({width, preferred, 32});
+    if (lanes == 0 || width % lanes != 0) continue;
+    const int rows = tall ? rows_of_warp : std::min(8, 32 / lanes);
+    if (lanes * rows == 32 && rows_of_warp % rows == 0) return access;
+  }
+  return 1;
+}
 
 Result<void> check_copies_sm80(const Problem& problem, bool a_k_major, bool b_k_major) {
   bool of_a = false, other = false;
@@ -204,6 +218,12 @@ Result<void> check_tile(Problem& problem) {
       return wrong_tile(problem, "M and N must be powers of two, so that warps divide the tile in equal parts",
                         fmt::format("try {}x{}x{}", below(m), below(n), depth));
     }
+    const auto [warp_m, warp_n] = warp_shape_sm80(problem.tile, problem.a);
+    if (const int warps = m / warp_m * (n / warp_n); warps > 8)
+      return wrong_tile(
+          problem,
+          fmt::format("{} warps have {} registers a thread, and CUTLASS compiles for 255", warps, 65536 / (32 * warps)),
+          m >= n ? fmt::format("try {}x{}x{}", m / 2, n, depth) : fmt::format("try {}x{}x{}", m, n / 2, depth));
   }
   if (problem.arch == Arch::Sm100) {
     const bool two = problem.schedule == EvtSchedule::TmaWarpSpecialized2Sm;
