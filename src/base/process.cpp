@@ -72,6 +72,33 @@ bool drain(int fd, size_t limit, std::string& text, bool& cut) {
   return true;
 }
 
+// A file that the program writes to a FIFO.
+class WrittenFile {
+ public:
+  WrittenFile(const ProcessRequest& request) : request_(request) {}
+  Expected<bool> open() {
+    if (request_.fifo.empty()) return true;
+    fd_ = FileDescriptor(::open(request_.fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!fd_.valid()) return last_error("open", request_.fifo);
+    return true;
+  }
+  [[nodiscard]] int watch() const { return fd_.get(); }  // readable, or hung up, from when the program has opened it
+  // What is there; at its end the caller gets it. `ended`: nobody writes any more, if anybody has.
+  void read(bool ended) {
+    if (!fd_.valid()) return;
+    bool cut = false;
+    const bool more = drain(fd_.get(), request_.max_output_bytes, bytes_, cut);
+    if (more && !ended) return;
+    fd_ = FileDescriptor();
+    if (!bytes_.empty() && request_.on_file) request_.on_file(std::move(bytes_));
+  }
+
+ private:
+  const ProcessRequest& request_;
+  FileDescriptor fd_;
+  std::string bytes_;
+};
+
 // A running child. The destructor leaves no process behind, whatever path led there.
 class Child {
  public:
@@ -148,13 +175,20 @@ Expected<ProcessResult> run_process(const ProcessRequest& request) {
     if (!S_ISDIR(info.st_mode)) return SystemError{ENOTDIR, "chdir", folder};
   }
   const auto begin = Clock::now();
-  auto input = make_input(request.input);
-  if (!input) return input.error();
+  FileDescriptor input;
+  if (request.gate == nullptr) {
+    auto made = make_input(request.input);
+    if (!made) return made.error();
+    input = *std::move(made);
+  }
+  WrittenFile file(request);
+  if (auto opened = file.open(); !opened) return opened.error();
   auto output = make_pipe();
   if (!output) return output.error();
   auto errors = make_pipe();
   if (!errors) return errors.error();
-  auto spawned = spawn(request, input->get(), output->write_end.get(), errors->write_end.get());
+  auto spawned = spawn(request, request.gate ? request.gate->read_end() : input.get(), output->write_end.get(),
+                       errors->write_end.get());
   if (!spawned) return spawned.error();
   Child child(*std::move(spawned));
   output->write_end = FileDescriptor();
@@ -162,8 +196,10 @@ Expected<ProcessResult> run_process(const ProcessRequest& request) {
 
   ProcessResult result;
   std::optional<Clock::time_point> kill_at;
-  std::array<pollfd, 3> watched{
-      {{output->read_end.get(), POLLIN, 0}, {errors->read_end.get(), POLLIN, 0}, {child.watch(), POLLIN, 0}}};
+  std::array<pollfd, 4> watched{{{output->read_end.get(), POLLIN, 0},
+                                 {errors->read_end.get(), POLLIN, 0},
+                                 {child.watch(), POLLIN, 0},
+                                 {file.watch(), POLLIN, 0}}};
   const auto read_all = [&] {
     if (!drain(output->read_end.get(), request.max_output_bytes, result.output, result.output_cut)) watched[0].fd = -1;
     if (!drain(errors->read_end.get(), request.max_output_bytes, result.errors, result.errors_cut)) watched[1].fd = -1;
@@ -193,10 +229,15 @@ Expected<ProcessResult> run_process(const ProcessRequest& request) {
     if (child.watch() < 0) wait = std::min(wait, blind_tick);
     const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(wait.count(), 0)));
     if (ready > 0) read_all();
+    if (ready > 0 && watched[3].revents != 0) {
+      file.read(false);
+      watched[3].fd = file.watch();
+    }
   }
   // What is in the pipes now is all that counts; a left-over grandchild may hold them open, and dies with the group.
   child.signal_group(SIGKILL);
   read_all();
+  file.read(true);
   auto status = child.reap();
   if (result.end == ProcessEnd::Exited) {
     if (!status) return status.error();
@@ -209,6 +250,13 @@ Expected<ProcessResult> run_process(const ProcessRequest& request) {
   }
   result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return result;
+}
+
+Expected<Gate> Gate::make() {
+  auto pipe = make_pipe();
+  if (!pipe) return pipe.error();
+  if (::fcntl(pipe->read_end.get(), F_SETFL, 0) != 0) return last_error("pipe", {});
+  return Gate(std::move(pipe->read_end), std::move(pipe->write_end));
 }
 
 std::optional<std::string> find_executable(std::string_view name, std::string_view path_list) {

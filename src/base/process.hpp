@@ -6,21 +6,41 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/expected.hpp"
+#include "base/files.hpp"
 
 namespace codetta::base {
 
+// Keeps a program that reads its stdin waiting there: it comes to the end, of nothing, when the gate is opened or gone.
+class Gate {
+ public:
+  static Expected<Gate> make();
+  void open() { write_end_ = FileDescriptor(); }
+  [[nodiscard]] int read_end() const { return read_end_.get(); }
+
+ private:
+  Gate(FileDescriptor read_end, FileDescriptor write_end)
+      : read_end_(std::move(read_end)), write_end_(std::move(write_end)) {}
+  FileDescriptor read_end_, write_end_;
+};
+
 struct ProcessRequest {
-  std::string program;                        // path, not searched for (see find_executable)
-  std::vector<std::string> arguments;         // without the program itself, which becomes argv[0]
-  std::vector<std::string> environment;       // "NAME=value"; the child sees these and nothing else
-  std::string working_directory;              // empty: the caller's
-  std::string input;                          // what it reads from stdin
+  std::string program;                   // path, not searched for (see find_executable)
+  std::vector<std::string> arguments;    // without the program itself, which becomes argv[0]
+  std::vector<std::string> environment;  // "NAME=value"; the child sees these and nothing else
+  std::string working_directory;         // empty: the caller's
+  std::string input;                     // what it reads from stdin
+  const Gate* gate = nullptr;            // its stdin in the place of `input`
+  // A FIFO that exists, for a file that it writes (max_output_bytes at most): on_file is called with the bytes, on this
+  // thread, as soon as it has closed it, which is before it ends. Not called where it opens none.
+  std::string fifo;
+  std::function<void(std::string)> on_file;
   size_t max_output_bytes = size_t{4} << 20;  // of stdout and of stderr each; the rest is read and dropped
   std::chrono::milliseconds timeout{0};       // 0: none
   const std::atomic<bool>* cancel = nullptr;  // when it becomes true the run ends within about 20 ms

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <optional>
 
 #include "base/files.hpp"
@@ -13,9 +14,9 @@
 #include "base/text.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/failure.hpp"
+#include "toolchain/hip_link.hpp"
 #include "toolchain/probe.hpp"
 #include "toolchain/run_jobs.hpp"
-#include "toolchain/work_folder.hpp"
 
 namespace codetta::toolchain {
 namespace {
@@ -24,10 +25,6 @@ constexpr int oldest_hip_clang = 19;  // knows gfx1201
 constexpr std::array<std::string_view, 7> hip_names = {"clang++-19", "clang++-20", "clang++-21", "clang++-22",
                                                        "clang++",    "amdclang++", "clang++-23"};
 constexpr std::string_view rocm_folder = "/opt/rocm/llvm/bin";
-// LLVM's heap in few large pages, where the C library is glibc: 3 to 7 % of a compile are faults and calls otherwise.
-constexpr std::string_view large_pages =
-    "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432:glibc.malloc.mmap_threshold=1073741824";
-constexpr size_t largest_object = size_t{256} << 20;
 constexpr std::string_view install_hip =
     "install clang-19 and lld-19 (or later ones, or ROCm's) where the search path leads, or name a Clang with "
     "--compiler; emitting sources needs neither";
@@ -85,50 +82,21 @@ Result<HostCompiler> with_linker(HostCompiler clang, const FindOptions& options)
                  "looked for lld where it is installed and in " + clang.search_path);
 }
 
-base::Expected<bool> write_private(const std::string& path, std::string_view text) {
-  base::WriteOptions how;
-  how.mode = 0600;
-  how.sync = false;
-  return base::write_file_atomically(path, text, how);
-}
-
 // Headers as files, so that the compiler's messages name them and each is read once.
 base::Expected<bool> write_headers(const std::string& folder, const std::vector<CudaHeader>& headers) {
   for (const CudaHeader& header : headers) {
     for (size_t slash = header.path.find('/'); slash != std::string_view::npos;
          slash = header.path.find('/', slash + 1))
       (void)::mkdir((folder + "/" + std::string(header.path.substr(0, slash))).c_str(), 0700);
-    if (auto written = write_private(folder + "/" + std::string(header.path), header.text); !written) return written;
+    if (auto written = write_hip_file(folder + "/" + std::string(header.path), header.text); !written) return written;
   }
   return true;
 }
 
-// One of the two programs, in the job's folder; a compiler takes the source on stdin.
-Result<base::ProcessResult> run_tool(const std::string& program, std::vector<std::string> arguments,
-                                     const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
-                                     const WorkFolder& folder, bool reads_source) {
-  base::ProcessRequest request;
-  request.program = program;
-  request.arguments = std::move(arguments);
-  // Headers are looked for beside the source first, which for one on stdin is the working directory.
-  request.working_directory = folder.path();
-  request.environment = child_environment(clang.search_path, folder.path());
-  request.environment.emplace_back(large_pages);
-  if (reads_source) request.input = job.source;
-  request.max_output_bytes = size_t{64} << 20;
-  request.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::max(options.timeout_seconds, 0.001) * 1000));
-  request.cancel = options.cancel;
-  auto ran = base::run_process(request);
-  const CompileJob described{job.source, job.flags, job.label};
-  const FailedRun failed{clang, described, options, program, request.arguments, folder.path()};
-  if (!ran) return start_failed(failed, ran.error());
-  if (!ran->success()) return run_failed(failed, *ran);
-  return std::move(*ran);
-}
-
-// `output`: arguments that say what becomes of the source.
+// `output`: arguments that say what becomes of the source, which is read from stdin.
 Result<base::ProcessResult> run_clang(const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
-                                      const WorkFolder& folder, const std::vector<std::string>& output) {
+                                      const WorkFolder& folder, const std::vector<std::string>& output,
+                                      base::ProcessRequest request = {}) {
   const std::vector<CudaHeader> headers = included_headers(job.source, job.headers);
   if (auto written = write_headers(folder.path(), headers); !written)
     return folder_failed(job.label, written.error().message(), {folder.path()});
@@ -136,12 +104,13 @@ Result<base::ProcessResult> run_clang(const HostCompiler& clang, const HipJob& j
   arguments.push_back("-I" + folder.path());
   if (!job.precompiled.empty()) {
     const std::string header = folder.path() + "/prelude.pch";
-    if (auto written = write_private(header, job.precompiled); !written)
+    if (auto written = write_hip_file(header, job.precompiled); !written)
       return folder_failed(job.label, written.error().message(), {folder.path()});
     arguments.insert(arguments.end(), {"-Xclang", "-include-pch", "-Xclang", header});
   }
   arguments.insert(arguments.end(), output.begin(), output.end());
-  return run_tool(clang.path, std::move(arguments), clang, job, options, folder, true);
+  request.input = job.source;
+  return run_hip_tool(clang.path, std::move(arguments), clang, job, options, folder, std::move(request));
 }
 
 Result<WorkFolder> hip_folder(const std::string& label, const CompileOptions& options) {
@@ -150,38 +119,40 @@ Result<WorkFolder> hip_folder(const std::string& label, const CompileOptions& op
   return make_work_folder(wish);
 }
 
-Result<void> join_files(const std::string& object, const std::string& other, const HipJob& job) {
-  auto ours = base::read_file(object, largest_object), theirs = base::read_file(other, largest_object);
-  if (ours && theirs && join_metadata(*ours, *theirs) && write_private(object, *ours) && write_private(other, *theirs))
-    return {};
-  return diag::error(diag::Code::compiler_failed, "the parts of '" + job.label + "' can not be joined")
-      .reason("they are no objects with metadata of kernels")
-      .help("check that the compiler is Clang 19 or later");
+// One of the parts, to the linker. Clang's driver, where it also links, runs the compiler proper as a process of its
+// own: a start more of LLVM.
+Result<base::ProcessResult> compile_part(const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
+                                         size_t part, HipLinker& linker) {
+  CODETTA_TRY(const WorkFolder own, hip_folder(job.label, options));
+  const std::string object = fmt::format("{}/kernel{}.o", own.path(), part);
+  base::ProcessRequest request;
+  request.on_file = [&](std::string bytes) { linker.add(part, std::move(bytes)); };
+  if (::mkfifo(object.c_str(), 0600) == 0) request.fifo = object;
+  CODETTA_TRY(base::ProcessResult ran,
+              run_clang(clang, job, options, own, {"-fhip-emit-relocatable", "-c", "-o", object, "-"}, request));
+  // Where there is no FIFO, or the compiler has put a file in its place.
+  struct stat info {};
+  if (::lstat(object.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+    if (auto bytes = base::read_file(object, largest_hip_object)) linker.add(part, *std::move(bytes));
+  }
+  return ran;
 }
 
-// All of them at the same time: what the compilers said, and how long the slowest took. `link` is given the objects.
-// Clang's driver, where it also links, runs the compiler proper as a process of its own: a start more of LLVM.
-Result<HipOutput> compile_parts(const HostCompiler& clang, std::span<const HipJob> parts, const CompileOptions& options,
-                                const WorkFolder& folder, std::vector<std::string>& link) {
-  const auto object_of = [&](size_t i) { return fmt::format("{}/kernel{}.o", folder.path(), i); };
+// All of them at the same time: what the compilers said.
+Result<std::string> compile_parts(const HostCompiler& clang, std::span<const HipJob> parts,
+                                  const CompileOptions& options, HipLinker& linker) {
   std::vector<std::optional<Result<base::ProcessResult>>> ran(parts.size());
-  const auto compile = [&](size_t i) -> Result<base::ProcessResult> {
-    CODETTA_TRY(const WorkFolder own, hip_folder(parts[i].label, options));
-    return run_clang(clang, parts[i], options, own, {"-fhip-emit-relocatable", "-c", "-o", object_of(i), "-"});
-  };
+  const auto compile = [&](size_t i) { ran[i] = compile_part(clang, parts[i], options, i, linker); };
   if (parts.size() == 1)
-    ran[0] = compile(0);
+    compile(0);
   else
-    run_jobs(parts.size(), static_cast<int>(parts.size()), [&](size_t i) { ran[i] = compile(i); });
-  HipOutput output;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    CODETTA_TRY(base::ProcessResult one, *std::move(ran[i]));
-    output.log += one.errors;
-    output.seconds = std::max(output.seconds, one.seconds);
-    link.push_back(object_of(i));
+    run_jobs(parts.size(), static_cast<int>(parts.size()), compile);
+  std::string log;
+  for (auto& one : ran) {
+    CODETTA_TRY(const base::ProcessResult result, *std::move(one));
+    log += result.errors;
   }
-  for (size_t i = 1; i < parts.size(); ++i) CODETTA_CHECK_OK(join_files(object_of(0), object_of(i), parts[i]));
-  return output;
+  return log;
 }
 
 }  // namespace
@@ -251,23 +222,14 @@ Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, cons
 
 Result<HipOutput> compile_hip(const HostCompiler& clang, std::span<const HipJob> parts, const CompileOptions& options) {
   const HipJob& job = parts.front();
+  const auto begin = std::chrono::steady_clock::now();
   CODETTA_TRY(const WorkFolder folder, hip_folder(job.label, options));
-  const std::string object = folder.path() + "/kernel.hsaco";
-  std::vector<std::string> link{"-flavor", "gnu", "-m", "elf64_amdgpu", "--no-undefined", "-shared", "-o", object};
-  // What several parts have alike (constants, Clang's own symbol) is taken once.
-  if (parts.size() > 1) link.insert(link.end(), {"-z", "muldefs"});
-  CODETTA_TRY(HipOutput output, compile_parts(clang, parts, options, folder, link));
-  CODETTA_TRY(const base::ProcessResult linked, run_tool(clang.linker, link, clang, job, options, folder, false));
-  output.log += linked.errors;
-  output.seconds += linked.seconds;
-  auto bytes = base::read_file(object, largest_object);
-  if (!bytes || bytes->empty()) {
-    const CompileJob described{job.source, job.flags, job.label};
-    return no_object({clang, described, options, clang.linker, link, folder.path()},
-                     bytes ? "the file is empty" : bytes.error().message());
-  }
-  output.object = std::move(*bytes);
+  HipLinker linker(clang, parts, options, folder);
+  CODETTA_TRY(const std::string log, compile_parts(clang, parts, options, linker));
+  CODETTA_TRY(HipOutput output, linker.link());
+  output.log = log + output.log;
   CODETTA_TRY(output.remarks, read_code_object(output.object, job.label));
+  output.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return output;
 }
 
@@ -278,7 +240,7 @@ Result<std::string> precompile_hip(const HostCompiler& clang, const HipJob& job,
   CODETTA_CHECK_OK(run_clang(clang, job, options, folder,
                              {"-fhip-emit-relocatable", "-c", "-Xclang", "-emit-pch", "-Xclang",
                               "-fmodules-embed-all-files", "-o", header, "-"}));
-  auto bytes = base::read_file(header, largest_object);
+  auto bytes = base::read_file(header, largest_hip_object);
   if (bytes && !bytes->empty()) return *std::move(bytes);
   const CompileJob described{job.source, job.flags, job.label};
   return no_object({clang, described, options, clang.path, {}, folder.path()},

@@ -96,6 +96,78 @@ TEST(Process, InputIsSmallLargeOrNone) {
   EXPECT_TRUE(run(request).success());
 }
 
+// It waits at its stdin until the gate opens, or is gone, and reads nothing there; by its name, too.
+TEST(Process, AGateKeepsAProgramWaiting) {
+  const auto folder = TemporaryDirectory::make("/tmp");
+  ASSERT_TRUE(folder);
+  const std::string begun = folder->path() + "/begun", open = folder->path() + "/open";
+  for (const bool goes : {false, true}) {
+    auto gate = Gate::make();
+    ASSERT_TRUE(gate) << gate.error().message();
+    auto request = shell("echo > " + begun + "; cat < /dev/stdin; cat; test -e " + open);
+    request.gate = &*gate;
+    ProcessResult result;
+    std::jthread runs([&] { result = run(request); });
+    while (::access(begun.c_str(), F_OK) != 0) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(50ms);
+    EXPECT_TRUE(write_file_atomically(open, ""));
+    if (goes)
+      (void)Gate(*std::move(gate));
+    else
+      gate->open();
+    runs.join();
+    EXPECT_TRUE(result.success()) << result.summary();
+    EXPECT_EQ(result.output, "");
+    ASSERT_EQ(::unlink(open.c_str()) + ::unlink(begun.c_str()), 0);
+  }
+  auto gate = Gate::make();
+  ASSERT_TRUE(gate);
+  auto stuck = shell("cat");
+  stuck.gate = &*gate;
+  stuck.timeout = 50ms;
+  EXPECT_EQ(run(stuck).end, ProcessEnd::TimedOut);
+}
+
+// Its caller gets it while the program still runs, once, also from one that is killed or writes more than a pipe holds.
+TEST(Process, AFileComesBeforeTheEnd) {
+  const auto folder = TemporaryDirectory::make("/tmp");
+  ASSERT_TRUE(folder);
+  const std::string fifo = folder->path() + "/file", seen = folder->path() + "/seen";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  std::vector<std::string> files;
+  const auto request_of = [&](std::string script) {
+    auto request = shell(std::move(script));
+    request.environment.push_back("FILE=" + fifo);
+    request.fifo = fifo;
+    request.on_file = [&](std::string bytes) {
+      files.push_back(std::move(bytes));
+      EXPECT_TRUE(write_file_atomically(seen, ""));
+    };
+    return request;
+  };
+  EXPECT_TRUE(run(request_of("echo text > $FILE; while [ ! -e " + seen + " ]; do sleep 0.01; done; echo x > $FILE &"))
+                  .success());
+  EXPECT_EQ(files, std::vector<std::string>{"text\n"});
+  files.clear();
+  EXPECT_TRUE(run(request_of("head -c 3000000 /dev/zero > $FILE")).success());
+  ASSERT_EQ(files.size(), 1U);
+  EXPECT_EQ(files[0].size(), 3000000U);
+  files.clear();
+  EXPECT_EQ(run(request_of("exec 3> $FILE; echo part >&3; kill -9 $$")).end, ProcessEnd::Signaled);
+  EXPECT_EQ(files, std::vector<std::string>{"part\n"});
+  files.clear();
+  // None that is opened, one without a byte, and one in its place.
+  EXPECT_TRUE(run(request_of("true")).success());
+  EXPECT_TRUE(run(request_of(": > $FILE")).success());
+  EXPECT_TRUE(run(request_of("echo text > $FILE.new; mv $FILE.new $FILE")).success());
+  EXPECT_EQ(files.size(), 0U);
+  auto missing = request_of("true");
+  missing.fifo = folder->path() + "/none";
+  const auto failed = run_process(missing);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().errno_value, ENOENT) << failed.error().message();
+}
+
 TEST(Process, OutputIsBounded) {
   ProcessRequest request = shell("head -c 3000000 /dev/zero; head -c 100 /dev/zero >&2");
   request.max_output_bytes = 1000;

@@ -159,6 +159,17 @@ TEST_F(HipClang, ALinkerThatFails) {
     EXPECT_EQ(made.error().code(), static_cast<uint16_t>(diag::Code::compiler_failed)) << made.error().render();
     EXPECT_NE(made.error().render().find(part), std::string::npos) << made.error().render();
   }
+  // One that can not wait for the objects is run behind the compiler; a compiler that writes to a file of its own.
+  const auto made = compile_hip(*clang(), {kernel_source, "twice", {"--offload-arch=gfx942", "-O2"}, {}}, {});
+  ASSERT_TRUE(made) << made.error().render();
+  HostCompiler other = *clang();
+  other.linker = script("lld", "case \"$*\" in *@/dev/stdin*) exit 1;; esac\nexec " + clang()->linker + " \"$@\"\n");
+  other.path =
+      script("clang", "for a in \"$@\"; do last=$out; out=$a; if [ \"$last\" = -o ]; then rm \"$a\"; fi; done\nexec " +
+                          clang()->path + " \"$@\"\n");
+  const auto behind = compile_hip(other, {kernel_source, "twice", {"--offload-arch=gfx942", "-O2"}, {}}, {});
+  ASSERT_TRUE(behind) << behind.error().render();
+  EXPECT_EQ(behind->object, made->object);
   broken.linker = folder() + "/none";
   const auto none = compile_hip(broken, {kernel_source, "twice", {"--offload-arch=gfx942", "-O2"}, {}}, {});
   ASSERT_FALSE(none);
