@@ -99,9 +99,7 @@ struct TileFragment {
     if constexpr (whole) {
       return *(const V*)p;
     } else {  // else nvcc warns of a loop that is not reached
-      if constexpr (asks) {
-        if (wide) return *(const V*)p;
-      }
+      if (wide || tile.wide) return *(const V*)p;
       V v;
       CODETTA_EACH_LANE v.e[i] = i < n ? p[i] : (element<V>)0;
       return v;

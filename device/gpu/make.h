@@ -50,9 +50,17 @@ template <class V>
 struct Made {
   V v;
 };
+// makers_ask: whether whole vectors can be loaded is asked where one is, so that code exists once for both.
+#ifdef __HIP_PLATFORM_AMD__
+enum : bool { makers_ask = true };
+#else
+enum : bool { makers_ask = false };
+#endif
 template <bool whole, class P>
-struct MakerFragment : TileFragment<whole, 1, P> {
-  CODETTA_MEMBER MakerFragment(const P& p, const Tile& t) : TileFragment<whole, 1, P>(p, t) {}
+using ForMaker = TileFragment<whole, 1, P, (makers_ask && !whole)>;
+template <bool whole, class P>
+struct MakerFragment : ForMaker<whole, P> {
+  CODETTA_MEMBER MakerFragment(const P& p, const Tile& t) : ForMaker<whole, P>(p, t, whole || t.wide) {}
   template <class V>
   CODETTA_MEMBER void put_full(Made<V>& o, V v) const {
     o.v = v;
@@ -79,22 +87,24 @@ struct Making {
     t.batch = batch, t.row = first_row + row, t.col = col;
     t.rows = 1, t.cols = n;
     t.thread = 0, t.threads = 32;
+    t.wide = n >= lanes && aligned;
     return t;
   }
   // `n` elements of the vector exist, if any.
   CODETTA_MEMBER void load(Held& held, i64 row, i64 col, int n) const {
-    if (n >= lanes && aligned)
+    if (!makers_ask && n >= lanes && aligned)
       Maker::template load<true>(params, tile(row, col, lanes), held);
     else if (n > 0)
       Maker::template load<false>(params, tile(row, col, n), held);
   }
   // Elements that do not exist are 0.
   CODETTA_MEMBER Vector make(const Held& held, i64 row, i64 col, int n) const {
-    if (n >= lanes && aligned) return Maker::template make<true>(params, tile(row, col, lanes), held);
+    if (!makers_ask && n >= lanes && aligned) return Maker::template make<true>(params, tile(row, col, lanes), held);
     Vector v;
     CODETTA_EACH_LANE v.e[i] = 0;
     if (n > 0) {
       const Vector made = Maker::template make<false>(params, tile(row, col, n), held);
+      if (makers_ask && n >= lanes) return made;
       CODETTA_EACH_LANE v.e[i] = i < n ? made.e[i] : (element<Vector>)0;
     }
     return v;

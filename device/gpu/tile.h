@@ -39,6 +39,8 @@ struct Tile {
   i32 barrier;           // bar.sync id of the group
   i32 warp_rows = 0;     // not 0: each warp finishes so many rows of its own, the first warp the first ones; otherwise
                          // the rows are dealt out to all threads
+  bool wide = false;     // vectors of accumulators are whole and aligned beyond the valid extent, too; of a tile that a
+                         // maker makes: whole vectors of operands can be loaded
   void* scratch;  // shared memory of the group for reductions: Epilogue::scratch_bytes(threads) bytes, 16-byte aligned
 };
 
@@ -98,6 +100,35 @@ __device__ __forceinline__ I column_of_b(const Problem& p, I col, int part) {
   const I size = (I)p.chunk, chunk = quotient(col, size);
   return (chunk * own + part % own) * size + (col - chunk * size);
 }
+
+#ifdef __HIP_PLATFORM_AMD__
+// The same for the columns of a tile whose first root column is `first`: of part `part` at root column first + at. Only
+// the first column's place takes a division by a number that may be large. That of another takes a product with 2^20 /
+// chunk, rounded up, which is exact for dividends and divisors of at most `many`.
+template <int ways, int products = 1>
+class ColumnsOfB {
+  static constexpr int own = ways / products;
+  static constexpr u32 many = 1023;
+  i64 base, size;
+  u32 left, scale;  // columns of the first one's chunk; 2^20 / chunk
+
+ public:
+  CODETTA_MEMBER ColumnsOfB(const Problem& p, i64 first) : base(first), size(p.chunk) {
+    if constexpr (own == 1) return;
+    const i64 chunk = quotient(first, size);
+    const u64 rest = (u64)((chunk + 1) * size - first);
+    base = first + chunk * (own - 1) * size;
+    left = rest < many ? (u32)rest : many;
+    const u32 period = (u64)size < many ? (u32)size : many;
+    scale = ((1u << 20) + period - 1) / period;
+  }
+  CODETTA_MEMBER i64 at(int at, int part) const {
+    if constexpr (own == 1) return base + at;
+    const u32 chunks = (u32)at < left ? 0 : (((u32)at - left) * scale >> 20) + 1;
+    return base + at + (i64)(chunks * (own - 1) + (u32)part % own) * size;
+  }
+};
+#endif
 
 // Several products of one A: their parts follow each other. An emitted Epilogue has `products` then, more_b(product),
 // which operand its B is, and more_map(product), which tensor map (sm_90a).

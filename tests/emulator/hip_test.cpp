@@ -225,7 +225,7 @@ extern "C" __global__ void probe(double* out, const int* where) {{
   if (lane{2} == where[2]) b[where[3]] = {3};
   u32 x[{4}], y[{4}];
   memcpy(x, a, sizeof x), memcpy(y, b, sizeof y);
-  {5} d[{6}] = {{}};
+  Registers<{5}, {6}> d = {{}};
   {7};
   for (int r = 0; r < {6}; ++r) out[lane * {6} + r] = d[r];
 }}

@@ -53,32 +53,48 @@ CODETTA_FN void gemm_simt(const P& params) {
   // Neighbouring threads take neighbouring elements in memory, whichever way the operand lies. In the place of rows of
   // M and N that do not exist, and of what a thread has beyond the tile, it takes others that do.
   constexpr int na = (tm * tk + threads - 1) / threads, nb = (tn * tk + threads - 1) / threads;
+  constexpr int products = ProductsOf<Epilogue>::count;
   constexpr bool ragged_a = tm * tk % threads != 0, ragged_b = tn * tk % threads != 0;
+#ifdef __HIP_PLATFORM_AMD__
+  constexpr bool a_along_k = Config::a_k_major, b_along_k = Config::b_k_major;  // as planned: half of the code
+  const ColumnsOfB<Config::ways, products> columns(p, col0);
+  constexpr bool one_row = !a_along_k && threads % tm == 0, one_column = !b_along_k && threads % tn == 0;
+#else
   const bool a_along_k = p.a_k == 1, b_along_k = p.b_k == 1;
+  constexpr bool one_row = false, one_column = false;
+#endif
   const i64 rows_here = p.m - row0;
   const A* const a0 = (const A*)p.a + (batch * p.a_batch + row0 * p.a_row + k_begin * p.a_k);
   const A* a[na];
   const B* b[nb];
   int a_row[na], a_at[na], b_col[nb], b_at[nb];
-  constexpr int products = ProductsOf<Epilogue>::count;
   i64 b_k[nb];  // of several products
 #pragma unroll
   for (int i = 0; i < na && !makes_a; ++i) {
     const int own = thread + i * threads, e = !ragged_a || own < tm * tk ? own : 0;
-    a_row[i] = a_along_k ? e / tk : e % tm;
+    a_row[i] = a_along_k ? e / tk : one_row ? thread % tm : e % tm;
     a_at[i] = a_along_k ? e % tk : e / tm;
     a[i] = a0 + ((a_row[i] < rows_here ? a_row[i] : 0) * p.a_row + a_at[i] * p.a_k);
   }
 #pragma unroll
   for (int i = 0; i < nb && !makes_b; ++i) {
     const int own = thread + i * threads, e = !ragged_b || own < tn * tk ? own : 0;
-    b_col[i] = b_along_k ? e / tk : e % tn;
+    b_col[i] = b_along_k ? e / tk : one_column ? thread % tn : e % tn;
     b_at[i] = b_along_k ? e % tk : e / tn;
+#ifdef __HIP_PLATFORM_AMD__
+    if (one_column && i > 0) {
+      b_k[i] = b_k[0], b[i] = b[0] + (b_at[i] - b_at[0]) * b_k[0];
+      continue;
+    }
+    const int at = b_col[i] % width;
+    const i64 column = columns.at(col0 + at < p.cols ? at : 0, b_col[i] / width);
+#else
     const i64 root = col0 + b_col[i] % width < p.cols ? col0 + b_col[i] % width : col0;
     const i64 column = column_of_b<Config::ways, products>(p, root, b_col[i] / width);
+#endif
     const FactorB from = factor_b<Epilogue, Config::ways, B>(params, batch, b_col[i] / width);
     b[i] = (const B*)from.data + ((k_begin + b_at[i]) * from.k + column * from.col);
-    if (products > 1) b_k[i] = from.k;
+    if (products > 1 || one_column) b_k[i] = from.k;
   }
   T acc[16];
 #pragma unroll
@@ -144,6 +160,9 @@ CODETTA_FN void gemm_simt(const P& params) {
     __syncthreads();
     Tile t;
     t.acc = piece, t.acc_ld = tn + pad, t.acc_part_stride = width;
+#ifdef __HIP_PLATFORM_AMD__
+    t.wide = width % lanes == 0;
+#endif
     t.batch = batch, t.row = row0 + first, t.col = col0;
     t.rows = (i32)(p.rows - t.row < rows ? p.rows - t.row : rows);
     t.cols = (i32)(p.cols - col0 < width ? p.cols - col0 : width);

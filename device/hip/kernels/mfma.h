@@ -20,7 +20,7 @@ struct MfmaMatrix {
   static CODETTA_MEMBER int result_col(int lane) { return mfma::result_col(lane); }
 
   template <class T>
-  static CODETTA_MEMBER void multiply(T (&d)[4], const u32 (&a)[4], const u32 (&b)[4]) {
+  static CODETTA_MEMBER void multiply(Registers<T, 4>& d, const u32 (&a)[4], const u32 (&b)[4]) {
     if constexpr (size == 1 && gfx == 0x90a) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) mfma_i32_16x16x16_i8(d, a[i], b[i]);

@@ -8,6 +8,7 @@
 
 #include "device/gpu/split_k.h"
 #include "device/hip/kernels/stage.h"
+#include "device/hip/matrix.h"
 
 namespace codetta::gpu::matrix {
 
@@ -43,6 +44,8 @@ struct Shape {
   static_assert(shared_bytes == Config::shared_bytes);
 };
 
+constexpr int common(int a, int b) { return b == 0 ? a : common(b, a % b); }  // the greatest divisor
+
 template <int lane_bytes>
 struct Fragment {
   u32 r[lane_bytes / 4];
@@ -55,22 +58,36 @@ struct Fragment {
   }
 };
 
-// A wave's accumulators that lie in the piece (piece_m, piece_n) of the tile, to LDS.
+// What an instruction adds to, a block's part of a lane.
+template <class Matrix, class T>
+using Block = Registers<T, Matrix::accumulators>;
+
+// A wave's accumulators that lie in the piece (piece_m, piece_n) of the tile, to LDS: blocks that lie in one piece
+// wherever pieces end are asked for together. Places are reread, lest Clang look for what it can keep in registers
+// from piece to piece, which takes time and finds nothing.
 template <class Config, class S, class Matrix, class T>
-CODETTA_FN void store_piece(T* piece, const T (&acc)[S::blocks_m * S::blocks_n * Matrix::accumulators], int row0,
-                            int col0, int piece_m, int piece_n, int lane) {
+CODETTA_FN void store_piece(T* piece, const Block<Matrix, T> (&acc)[S::blocks_m * S::blocks_n], int row0, int col0,
+                            int piece_m, int piece_n, int lane) {
+  constexpr int rows = common(S::wave_m, Config::piece_rows), cols = common(S::wave_n, Config::piece_cols);
 #pragma unroll
-  for (int i = 0; i < S::blocks_m; ++i) {
-    const int row = row0 + i * 16 - piece_m * Config::piece_rows;
+  for (int m = 0; m < S::wave_m; m += rows) {
+    const int row = row0 + m - piece_m * Config::piece_rows;
     if (row < 0 || row >= Config::piece_rows) continue;
 #pragma unroll
-    for (int j = 0; j < S::blocks_n; ++j) {
-      const int col = col0 + j * 16, part = col / S::width, at = col % S::width - piece_n * Config::piece_cols;
+    for (int n = 0; n < S::wave_n; n += cols) {
+      const int col = col0 + n, part = col / S::width, at = col % S::width - piece_n * Config::piece_cols;
       if (at < 0 || at >= Config::piece_cols) continue;
-      T* const to = piece + part * S::part_stride + row * S::piece_ld + at + Matrix::result_col(lane);
+      T* const to = piece + reread_own(part * S::part_stride + (row + Matrix::result_row(lane, 0)) * S::piece_ld + at +
+                                       Matrix::result_col(lane));
 #pragma unroll
-      for (int r = 0; r < Matrix::accumulators; ++r)
-        to[Matrix::result_row(lane, r) * S::piece_ld] = acc[(i * S::blocks_n + j) * Matrix::accumulators + r];
+      for (int i = m / 16; i < (m + rows) / 16; ++i) {
+#pragma unroll
+        for (int j = n / 16; j < (n + cols) / 16; ++j) {
+#pragma unroll
+          for (int r = 0; r < Matrix::accumulators; ++r)
+            to[(i * 16 - m + Matrix::result_row(0, r)) * S::piece_ld + j * 16 - n] = acc[i * S::blocks_n + j][r];
+        }
+      }
     }
   }
 }
@@ -102,9 +119,9 @@ CODETTA_FN void gemm(const P& params) {
           p.a_k * size, thread);
   b.begin(p, (const char*)p.b + (batch * p.b_batch + k_last * p.b_k) * size, col0, p.cols - col0, p.b_col * size,
           p.b_k * size, thread);
-  T acc[held];
+  Block<Matrix, T> acc[S::blocks_m * S::blocks_n];
 #pragma unroll
-  for (int i = 0; i < held; ++i) acc[i] = (T)0;
+  for (int i = 0; i < S::blocks_m * S::blocks_n; ++i) acc[i] = Block<Matrix, T>{};
   // Where this lane's part of a fragment begins.
   constexpr int sharing = Matrix::step_bytes / Matrix::lane_bytes;  // groups of 16 lanes that have different k
   const int within = Matrix::factor_row(lane) * S::A::stride + lane / 16 % sharing * Matrix::lane_bytes;
@@ -135,11 +152,7 @@ CODETTA_FN void gemm(const P& params) {
 #pragma unroll
       for (int m = 0; m < S::blocks_m; ++m) {
 #pragma unroll
-        for (int n = 0; n < S::blocks_n; ++n) {
-          T(&d)
-          [Matrix::accumulators] = *(T(*)[Matrix::accumulators])(acc + (m * S::blocks_n + n) * Matrix::accumulators);
-          Matrix::multiply(d, fa[m].r, fb[n].r);
-        }
+        for (int n = 0; n < S::blocks_n; ++n) Matrix::multiply(acc[m * S::blocks_n + n], fa[m].r, fb[n].r);
       }
     }
   } while (++i < count);
@@ -147,12 +160,12 @@ CODETTA_FN void gemm(const P& params) {
   if constexpr (Config::k_split > 1) {
     u32* const flag = (u32*)(shared + S::shared_bytes - 16);
     const i64 tile = (i64)batch * (p.tiles_m * p.tiles_n) + place.index;
-    if (p.k_split > 1 && !sum_slices<held, Config::threads>(p, tile, slice, thread, flag, acc)) return;
+    if (p.k_split > 1 && !sum_slices<held, Config::threads>(p, tile, slice, thread, flag, *(T(*)[held])acc)) return;
   }
   T* const piece = (T*)shared;
   Tile t;
   t.acc = piece, t.acc_ld = S::piece_ld, t.acc_part_stride = S::part_stride;
-  t.batch = batch, t.thread = thread, t.threads = Config::threads, t.barrier = 0;
+  t.batch = batch, t.thread = thread, t.threads = Config::threads, t.barrier = 0, t.wide = true;
   t.scratch = shared + S::piece_bytes;
 #pragma unroll 1
   for (int m = 0; m < Config::tile_m / Config::piece_rows; ++m) {

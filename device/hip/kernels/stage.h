@@ -117,6 +117,7 @@ struct Loader {
                             int own) {
     thread = own, place = own % along;
     ld = Stage::k_major ? column_bytes : k_bytes;
+    const ColumnsOfB<ways> places(p, first);
 #pragma unroll
     for (int i = 0; i < passes; ++i) {
       const int row = row_of(i), part = row / width, at = row % width;
@@ -124,7 +125,7 @@ struct Loader {
       // The last row in the place of those that do not exist.
       const i64 taken = !Stage::k_major ? at : skipped(i) ? 0 : rest > 0 ? at : extent - 1;
       const i64 column = ways == 1 ? first + (Stage::k_major ? taken : row)
-                                   : column_of_b<ways>(p, first + taken, Stage::k_major && skipped(i) ? 0 : part);
+                                   : places.at((int)taken, Stage::k_major && skipped(i) ? 0 : part);
       from[i] = operand + column * column_bytes + (i64)place * (Stage::k_major ? 16 : depth * k_bytes);
       if constexpr (!Stage::k_major) left[i] = rest <= 0 || skipped(i) ? 0 : rest < columns ? (int)rest * size : 16;
     }

@@ -22,7 +22,7 @@ struct WmmaMatrix {
   static CODETTA_MEMBER int result_col(int lane) { return wmma::result_col(lane); }
 
   template <class T, int words>
-  static CODETTA_MEMBER void multiply(T (&d)[8], const u32 (&a)[words], const u32 (&b)[words]) {
+  static CODETTA_MEMBER void multiply(Registers<T, 8>& d, const u32 (&a)[words], const u32 (&b)[words]) {
     if constexpr (size == 1) {
       constexpr bool a_signed = is_signed<A>, b_signed = is_signed<B>;
       if constexpr (repeats) {

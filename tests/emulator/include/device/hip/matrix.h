@@ -6,6 +6,17 @@
 
 #include "device/gpu/builtins.h"
 
+namespace codetta::gpu {
+
+template <class T, int n>
+struct Registers {
+  T all[n];
+  T& operator[](int i) { return all[i]; }
+  const T& operator[](int i) const { return all[i]; }
+};
+
+}  // namespace codetta::gpu
+
 namespace codetta::emulator::amd {
 
 // Lane and element that hold A (row, k); B (k, column) lies likewise. `held`: elements of a lane.
@@ -49,8 +60,8 @@ inline int added(int d, int sum) { return (int)((unsigned)d + (unsigned)sum); }
 
 // `depth` of K; A and B as the bytes of a lane's registers.
 template <class X, class Y, bool repeats, Word depth, class T, int results, int bytes>
-inline void product(T (&d)[results], const char (&a)[bytes], const char (&b)[bytes], Word (*row_of)(Word, Word),
-                    Word kind, Site site) {
+inline void product(gpu::Registers<T, results>& d, const char (&a)[bytes], const char (&b)[bytes],
+                    Word (*row_of)(Word, Word), Word kind, Site site) {
   static_assert(bytes % 4 == 0);
   constexpr Word words = 2 * bytes / 8, held = bytes / (int)sizeof(X);
   Bits own[words];
@@ -96,7 +107,7 @@ inline void product(T (&d)[results], const char (&a)[bytes], const char (&b)[byt
     const V *const x = wave.a[row_of(me, r)], *const y = wave.b[me % 16];
     V sum = 0;
     for (Word k = 0; k < depth; ++k) sum += x[k] * y[k];
-    d[r] = added(d[r], sum);
+    d[(int)r] = added(d[(int)r], sum);
   }
 }
 
@@ -108,42 +119,42 @@ namespace codetta::gpu {
   emulator::amd::product<X, Y, repeats, depth>(d, (const char(&)[sizeof a])a, (const char(&)[sizeof b])b, rows, kind, \
                                                CODETTA_SITE)
 
-CODETTA_FN void mfma_f32_16x16x16_f16(float (&d)[4], const u32 (&a)[2], const u32 (&b)[2]) {
+CODETTA_FN void mfma_f32_16x16x16_f16(Registers<float, 4>& d, const u32 (&a)[2], const u32 (&b)[2]) {
   using E = emulator::amd::Half16;
   CODETTA_EMULATED_PRODUCT(E, E, false, 16, emulator::amd::row_cdna, 40);
 }
-CODETTA_FN void mfma_f32_16x16x16_bf16(float (&d)[4], const u32 (&a)[2], const u32 (&b)[2]) {
+CODETTA_FN void mfma_f32_16x16x16_bf16(Registers<float, 4>& d, const u32 (&a)[2], const u32 (&b)[2]) {
   using E = emulator::amd::Brain16;
   CODETTA_EMULATED_PRODUCT(E, E, false, 16, emulator::amd::row_cdna, 41);
 }
-CODETTA_FN void mfma_f32_16x16x4_f32(float (&d)[4], float a, float b) {
+CODETTA_FN void mfma_f32_16x16x4_f32(Registers<float, 4>& d, float a, float b) {
   CODETTA_EMULATED_PRODUCT(float, float, false, 4, emulator::amd::row_cdna, 48);
 }
-CODETTA_FN void mfma_f64_16x16x4_f64(double (&d)[4], double a, double b) {
+CODETTA_FN void mfma_f64_16x16x4_f64(Registers<double, 4>& d, double a, double b) {
   CODETTA_EMULATED_PRODUCT(double, double, false, 4, emulator::amd::row_cdna_f64, 42);
 }
-CODETTA_FN void mfma_i32_16x16x16_i8(i32 (&d)[4], u32 a_word, u32 b_word) {
+CODETTA_FN void mfma_i32_16x16x16_i8(Registers<i32, 4>& d, u32 a_word, u32 b_word) {
   const u32 a[1] = {a_word}, b[1] = {b_word};
   CODETTA_EMULATED_PRODUCT(i8, i8, false, 16, emulator::amd::row_cdna, 43);
 }
-CODETTA_FN void mfma_i32_16x16x32_i8(i32 (&d)[4], const u32 (&a)[2], const u32 (&b)[2]) {
+CODETTA_FN void mfma_i32_16x16x32_i8(Registers<i32, 4>& d, const u32 (&a)[2], const u32 (&b)[2]) {
   CODETTA_EMULATED_PRODUCT(i8, i8, false, 32, emulator::amd::row_cdna, 44);
 }
 
 // 8 words on gfx11, 4 on gfx12.
 template <int words>
-CODETTA_FN void wmma_f32_16x16x16_f16(float (&d)[8], const u32 (&a)[words], const u32 (&b)[words]) {
+CODETTA_FN void wmma_f32_16x16x16_f16(Registers<float, 8>& d, const u32 (&a)[words], const u32 (&b)[words]) {
   using E = emulator::amd::Half16;
   CODETTA_EMULATED_PRODUCT(E, E, words == 8, 16, words == 8 ? emulator::amd::row_rdna3 : emulator::amd::row_rdna4, 45);
 }
 template <int words>
-CODETTA_FN void wmma_f32_16x16x16_bf16(float (&d)[8], const u32 (&a)[words], const u32 (&b)[words]) {
+CODETTA_FN void wmma_f32_16x16x16_bf16(Registers<float, 8>& d, const u32 (&a)[words], const u32 (&b)[words]) {
   using E = emulator::amd::Brain16;
   CODETTA_EMULATED_PRODUCT(E, E, words == 8, 16, words == 8 ? emulator::amd::row_rdna3 : emulator::amd::row_rdna4, 46);
 }
 // 4 words on gfx11, 2 on gfx12.
 template <bool a_signed, bool b_signed, int words>
-CODETTA_FN void wmma_i32_16x16x16_iu8(i32 (&d)[8], const u32 (&a)[words], const u32 (&b)[words]) {
+CODETTA_FN void wmma_i32_16x16x16_iu8(Registers<i32, 8>& d, const u32 (&a)[words], const u32 (&b)[words]) {
   using X = typename emulator::amd::Byte<a_signed>::type;
   using Y = typename emulator::amd::Byte<b_signed>::type;
   CODETTA_EMULATED_PRODUCT(X, Y, words == 4, 16, words == 4 ? emulator::amd::row_rdna3 : emulator::amd::row_rdna4, 47);
