@@ -2,7 +2,8 @@
 // Emitted CUTLASS kernels on a GPU, beside Codetta's own: built where nvcc and CUTLASS are, run where the device is.
 //   evt_gpu --build FOLDER --cutlass DIR [--target sm_90a] [--jobs N]   one library a case and schedule
 //   evt_gpu --run FOLDER [--target sm_90a]                   correctness against the oracle, then speed; a table comes
-//   last; --only NAME,...: these cases; --tiles all|MxN,...: each of these tiles that is taken, correctness alone
+//   last; --only NAME,...: these cases; --tiles all|MxN,...: each of these tiles that is taken; --cluster MxN: of
+//   blocks; both check correctness alone
 // Exit status 1 where a result is wrong or nvcc refused a source, 77 where there is no device or no CUTLASS.
 #include <dlfcn.h>
 
@@ -32,7 +33,7 @@ bool listed(const std::string& list, std::string_view name) {
 }
 
 struct Options {
-  std::string build, run, cutlass, target = "sm_90a", jobs = "1", only, tiles;
+  std::string build, run, cutlass, target = "sm_90a", jobs = "1", only, tiles, cluster;
   [[nodiscard]] bool takes(const Case& c) const { return only.empty() || listed(only, c.name); }
 };
 
@@ -66,7 +67,7 @@ std::vector<Variant> variants(const Options& options, const Case& c) {
 constexpr const char* large = " M=4096 N=4096 K=4096";
 
 std::string library_of(const std::string& folder, const Case& c, const Options& options, const Variant& variant) {
-  return folder + "/" + std::string(c.name) + "_" + options.target + "_" + variant.suffix + ".so";
+  return folder + "/" + std::string(c.name) + "_" + options.target + "_" + variant.suffix + options.cluster + ".so";
 }
 
 // How long nvcc took for a library, beside it: seconds as text.
@@ -89,6 +90,9 @@ int build_all(const Options& options) {
       EvtOptions evt = options_of(c, "cutlass:" + options.target);
       evt.schedule = variant.schedule;
       evt.tile = variant.tile;
+      if (std::array<int, 3> cluster{0, 0, 1};
+          std::sscanf(options.cluster.c_str(), "%dx%d", &cluster[0], &cluster[1]) == 2)
+        evt.cluster = cluster;
       const std::string path = library_of(options.build, c, options, variant);
       const auto built = build_cutlass(problem_of(c).arguments, evt,
                                        {.output = path, .name = std::string(c.name), .cutlass_dir = options.cutlass});
@@ -249,7 +253,7 @@ Result<void> run_case(const Device& device, const Case& c, const Options& option
   std::ifstream(seconds_of(path)) >> row.nvcc_seconds;
   for (const bool timed : {false, true}) {
     const bool fixed = std::string(c.arguments).find("ld=") != std::string::npos;
-    if (timed && (fixed || !options.tiles.empty())) continue;
+    if (timed && (fixed || !options.tiles.empty() || !options.cluster.empty())) continue;
     const std::string problem = std::string(c.problem) + (timed ? large : "");
     Case sized = c;
     sized.problem = problem;
@@ -310,7 +314,7 @@ int run_all(const Options& options) {
     std::string verdict;
     for (const Variant& variant : variants(options, c)) {
       if (auto ok = run_case(*device, c, options, variant, row); !ok) row.verdict = ok.error().message();
-      if (!options.tiles.empty() && row.verdict != "no library")
+      if (!(options.tiles + options.cluster).empty() && row.verdict != "no library")
         std::printf("  %-22s %-8s %s\n", std::string(c.name).c_str(), variant.suffix.c_str(), row.verdict.c_str());
       if (verdict.empty() || verdict == "no library" || (row.verdict != "right" && row.verdict != "no library"))
         verdict = row.verdict;
@@ -342,7 +346,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::string*> known{{"--build", &options.build},     {"--run", &options.run},
                                                   {"--cutlass", &options.cutlass}, {"--target", &options.target},
                                                   {"--jobs", &options.jobs},       {"--only", &options.only},
-                                                  {"--tiles", &options.tiles}};
+                                                  {"--tiles", &options.tiles},     {"--cluster", &options.cluster}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto option = known.find(argv[i]);
     if (option == known.end()) return std::printf("unknown option %s\n", argv[i]), 2;

@@ -588,6 +588,10 @@ TEST(EvtRefusals, OfTilesWhoseColumnsCannotBeSummed) {
     EXPECT_EQ(refused("D=f16[M,N] sums=f32[N]", {128, 176, 64}, target), "406 try 128x128x64");
   }
   EXPECT_EQ(refused("D=f16[M,N] sums=f32[N]", {128, 64, 64}, "cutlass:sm_80"), "") << "summed in memory";
+  // Eight warps meet in the shared memory of one step of D: 128 x 32 elements for 256 columns of sums each.
+  EXPECT_EQ(refused("D=f16[M,N] sums=f32[N]", {128, 256, 64}), "");
+  EXPECT_EQ(refused("D=f8e4m3[M,N] sums=f32[N]", {128, 256, 64}),
+            "419 use a tile of at most 128 columns, or a wider type of D");
 }
 
 // Threads of Sm80 store as many elements at once as lets all lanes of a warp have some of 8 rows.
