@@ -98,7 +98,7 @@ CODETTA_API Result<EvtText> emit_evt(const GemmArguments& arguments, const EvtOp
 // A whole translation unit for nvcc, and a C header that says in which order its functions take what.
 struct CutlassSource {
   std::string source, header;
-  std::vector<std::string> flags;  // of nvcc, without the folder of CUTLASS
+  std::vector<std::string> flags;  // of nvcc, without the folder of CUTLASS; libraries to link (-lcuda) among them
   EvtText evt;
 };
 // Errors: those of emit_evt; E0405 where CUTLASS multiplies these types differently or not at all.

@@ -212,7 +212,7 @@ struct Library {
 Library load(const std::string& path, const std::string& name) {
   Library library;
   library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library.handle == nullptr) return library;
+  if (library.handle == nullptr) return library;  // dlerror() says why
   const auto find = [&](const char* what) { return dlsym(library.handle, (name + what).c_str()); };
   library.call = reinterpret_cast<decltype(library.call)>(find("_call"));
   library.workspace = reinterpret_cast<decltype(library.workspace)>(find("_workspace"));
@@ -246,7 +246,9 @@ Result<void> run_case(const Device& device, const Case& c, const Options& option
   const std::string path = library_of(options.run, c, options, variant);
   const Library library = load(path, std::string(c.name));
   if (library.call == nullptr) {
-    row.verdict = std::filesystem::exists(refusal_of(path)) ? "refused by nvcc" : "no library";
+    row.verdict = std::filesystem::exists(refusal_of(path)) ? "refused by nvcc"
+                  : std::filesystem::exists(path)           ? std::string("not loaded: ") + dlerror()
+                                                            : "no library";
     return {};
   }
   const Target own = Target::parse("cuda").value();  // the device's: Sm80's kernels run on later ones, too, from PTX

@@ -594,6 +594,20 @@ TEST(EvtRefusals, OfTilesWhoseColumnsCannotBeSummed) {
             "419 use a tile of at most 128 columns, or a wider type of D");
 }
 
+// What CUTLASS asks the driver for by name is linked.
+TEST(EvtEmission, TotalsOfSm90AreLinkedToTheDriver) {
+  const auto links = [](const char* name, const char* target) {
+    const Case& c = *std::ranges::find(all_cases(), std::string_view(name), &Case::name);
+    const auto text = emit_cutlass(problem_of(c).arguments, options_of(c, target), "kernel");
+    EXPECT_TRUE(text.has_value()) << text.error().render();
+    return text && std::ranges::count(text->flags, "-lcuda") == 1;
+  };
+  EXPECT_TRUE(links("scalar_amax", "cutlass:sm_90a"));
+  EXPECT_TRUE(links("batched_item_sums", "cutlass:sm_100a"));
+  EXPECT_FALSE(links("scalar_amax", "cutlass:sm_80"));
+  EXPECT_FALSE(links("row_max_min", "cutlass:sm_90a"));
+}
+
 // Threads of Sm80 store as many elements at once as lets all lanes of a warp have some of 8 rows.
 TEST(EvtEmission, StoresOfSm80DealRowsOutToAllLanes) {
   const auto access = [](const char* problem, const char* arguments, std::array<int, 3> tile) {

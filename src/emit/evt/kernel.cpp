@@ -50,6 +50,9 @@ class KernelWriter {
     text_.header = header();
     text_.flags = {"-std=c++17", "-O3", "-DNDEBUG", "-w", "--expt-relaxed-constexpr", "-arch=" + nvcc_arch()};
     if (kernel_.strict) text_.flags.emplace_back("-fmad=false");
+    // CUTLASS has the driver set what Sm90ScalarReduction adds to, by its functions' names.
+    if (!is_sm80() && std::ranges::count(text_.tree.reduction_kinds, Kind::ScalarReduce) > 0)
+      text_.flags.emplace_back("-lcuda");
     return std::move(text_);
   }
 
