@@ -269,13 +269,17 @@ Result<LoweredMap> lower_map(const ir::Graph& graph, const LoweringScope& scope,
   if (result) return result;
   const NodeId at = lowering.failed().value_or(scope.outputs[0].node);
   // Places in the dims that a reshape folds are known from those in the folded dim by divisions, which symbolic sizes
-  // do not have. The other way there are none: over the space of what is reshaped.
-  if (graph.node(at).op == Op::reshape) {
-    const NodeId operand = graph.operands(at)[0];
-    if (graph.node(operand).op != Op::literal) {
-      auto other = Lowering(graph, std::nullopt, scope).run_map(operand);
-      if (other) return other;
-    }
+  // do not have. The other way there are none: over the space of what is reshaped, and of what is reshaped in front.
+  constexpr int most = 3;
+  std::optional<NodeId> reshape = at;
+  for (int tries = 0; tries < most && reshape && graph.node(*reshape).op == Op::reshape; ++tries) {
+    const NodeId operand = graph.operands(*reshape)[0];
+    if (graph.node(operand).op == Op::literal) break;
+    Lowering over(graph, std::nullopt, scope);
+    auto other = over.run_map(operand);
+    if (other) return other;
+    const auto in_front = over.failed();
+    reshape = in_front && *in_front < *reshape ? in_front : std::nullopt;
   }
   if (failed != nullptr) *failed = at;
   return result;
