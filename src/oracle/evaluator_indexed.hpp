@@ -37,15 +37,15 @@ inline Sizes row_major(const Sizes& sizes) {
   return strides;
 }
 
-// The indices that element `position` of the index operand may be; none, with a failure, when it is out of range. Of
-// those that it is only bounded by some may be: a run whose index is one of these has told so.
+// The indices that element `position` of the index operand may be; none, with a failure, when it is out of range. Where
+// it is only known within bounds it is taken as one that is in range: a run tells of the others itself.
 template <class T>
 std::vector<int64_t> Evaluator<T>::index_range(ir::NodeId id, size_t position, int64_t size) {
   const Block<T>& indices = blocks_[graph_.operands(id)[1].index()];
   const Int& index = indices.ints[position];
   const Wide lo = widened(index.lo, indices.dtype), hi = widened(index.hi, indices.dtype);
   const auto clamped = [&](Wide x) { return static_cast<int64_t>(x < 0 ? Wide(0) : x >= size ? Wide(size) - 1 : x); };
-  if ((hi < 0 || lo >= size) && (!problem_.options.clamp_indices || size == 0)) {
+  if (size == 0 || ((hi < 0 || lo >= size) && !problem_.options.clamp_indices)) {
     if (!failure_) {
       Sizes at(indices.axes.rank());
       auto rest = static_cast<int64_t>(position);

@@ -28,14 +28,14 @@ class Takeover {
     }
     for (size_t u = 0; u < units.size(); ++u) {
       if (const auto* branches = std::get_if<package::If>(&units[u].steps.back())) {
-        const uint32_t predicate = branches->predicate;
+        std::vector<uint32_t> taken{branches->predicate};
         for (const uint32_t result : std::vector<uint32_t>(units[u].makes)) {
           if (program_.home[result] != index || first[result] != u) continue;
           const auto fits = [&](uint32_t operand) {
-            return operand != predicate && program_.home[operand] == index && last[operand] == u &&
+            return !holds(taken, operand) && program_.home[operand] == index && last[operand] == u &&
                    (first[operand] < u || plan_.buffers[operand].donated) && may_follow(units[u], operand, result);
           };
-          take(units[u], result, fits);
+          taken.push_back(take(units[u], result, fits));
         }
       }
       for (const uint32_t child : units[u].blocks) block(child);
@@ -72,8 +72,9 @@ class Takeover {
            });
   }
 
+  // Which operand, or no_buffer.
   template <class Fits>
-  void take(Unit& unit, uint32_t result, const Fits& fits) {
+  uint32_t take(Unit& unit, uint32_t result, const Fits& fits) {
     uint32_t best = no_buffer;
     for (const uint32_t operand : unit.reads) {
       if (!fits(operand)) continue;
@@ -81,9 +82,10 @@ class Takeover {
       if (best == no_buffer || copied) best = operand;
       if (copied) break;
     }
-    if (best == no_buffer) return;
+    if (best == no_buffer) return best;
     for (const uint32_t child : unit.blocks) rename(program_, child, best, result);
     unit.steps.insert(unit.steps.begin(), package::Copy{best, result});
+    return best;
   }
 
   const Plan& plan_;

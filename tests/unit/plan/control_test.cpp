@@ -183,6 +183,29 @@ TEST(PlanControl, BranchesMakeResultsWhereOperandsEnd) {
   }
 }
 
+// One result alone takes an operand over: for another one that would be a copy.
+TEST(PlanControl, BranchesOfSeveralResultsTakeAnOperandOverOnce) {
+  for (const std::string& on : everywhere) {
+    SCOPED_TRACE(on);
+    const auto copies = [&](const std::string& one, const std::string& other) {
+      const auto plan = plan_of("def one(y, x):\n    return " + one + "\ndef other(y, x):\n    return " + other +
+                                    "\ndef f(p: bool, x: f32[\"m\", 64], w: f32[64, 64]):\n    y = x @ w\n"
+                                    "    z = w @ w\n    a, b = cond(p, one, other, y, z)\n"
+                                    "    v = relu(a @ w)\n    u = relu(b @ w)\n    return u, v\n",
+                                Target::parse(on).value());
+      if (!plan) return plan.error().render();
+      if (const auto defect = package::find_defect(package_of(*plan))) return *defect;
+      const auto proof = plan::check_memory(plan->temporaries, plan->memory, {{{"m", 3}}, {{"m", 0}}});
+      if (!proof) return proof.error().render();
+      return std::to_string(copies_in(steps_of(*plan))) + " " + std::to_string(plan->memory.report.in_place);
+    };
+    EXPECT_EQ(copies("exp(y), y * 2.0", "y + 1.0, tanh(y)"), "0 1");
+    EXPECT_EQ(copies("y, exp(y)", "y + 1.0, tanh(y)"), "0 1");
+    EXPECT_EQ(copies("exp(y), tanh(x)", "tanh(y), x"), "0 2");
+    EXPECT_EQ(copies("exp(y), y", "y, y"), "1 1");  // what both are cannot lie in one place
+  }
+}
+
 // What both branches write where they read it becomes what is carried at once; not where one of them needs it behind.
 TEST(PlanControl, BranchesInLoopsWriteWhatIsCarried) {
   for (const std::string& on : everywhere) {
