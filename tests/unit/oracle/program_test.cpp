@@ -115,6 +115,12 @@ TEST(ProgramValues, IndicesThatMayBeOutOfRange) {
     ASSERT_FALSE(outside);
     EXPECT_EQ(outside.error().diagnostics()[0].code, static_cast<uint16_t>(diag::Code::index_range));
   }
+  // Of no elements none is in range.
+  const auto nothing =
+      evaluate_text(program("x: f32[0], z: f32[1]", "take(x, cast(where(exp(z) > 4.0, 3.0, -2.0), i64))"),
+                    {Data(DType::f32, {0}, {}), Data(DType::f32, {1}, {std::log(4.0)})});
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().diagnostics()[0].code, static_cast<uint16_t>(diag::Code::index_range));
 }
 
 TEST(ProgramValues, IndicesOutOfRange) {
