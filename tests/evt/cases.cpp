@@ -68,6 +68,10 @@ constexpr Case cases[] = {
      "sums, rows\n"},
     {"column_major", "", "C=f16[M,N]:columns D=f16[M,N] X=f32[N,M]",
      "def f(accum, C, X):\n    D = accum + C * permute(X, (1, 0))\n    return D\n"},
+    {"column_major_sums", "",
+     "C=f16[M,N]:columns D=f16[M,N]:columns F=bf16[M,N]:columns sums=f32[N] largest=f32[N] rows=f32[M,1]",
+     "def f(accum, C):\n    F = accum + C\n    D = relu(F)\n    sums = sum(F, axis=\"column\")\n    largest = max(F, "
+     "axis=\"column\")\n    rows = sum(D, axis=\"row\")\n    return D, F, sums, largest, rows\n"},
     {"padded_rows", "", "C=f16[M,N]:ld=512 D=f16[M,N]:ld=448 X=f16[M,N]:ld=387",
      "def f(accum, C, X):\n    D = accum * X + C\n    return D\n"},
     {"scalar_in_memory", "", "scale=f32[1] D=f16[M,N]", "def f(accum, scale):\n    D = accum * scale\n    return D\n"},
