@@ -284,6 +284,24 @@ Result<Location> Lowering::plain_location(NodeId node) const {
   return at;
 }
 
+// Whether a value lies along the fixed part of an axis alone: where the symbol in its size is 0 the axis has no
+// element, and the value has all of its own.
+bool Lowering::outlasts_axis(const Location& at) const {
+  for (const Axis axis : {Axis::Batch, Axis::Row, Axis::Col}) {
+    const Dim& extent = extents_[static_cast<size_t>(axis)];
+    if (extent.is_constant() || extent.lower_bound().value_or(0) > 0) continue;
+    bool along = false, whole = false;
+    for (const Index& index : at) {
+      for (const IndexTerm& term : index.terms) {
+        along = along || term.axis == axis;
+        whole = whole || (term.axis == axis && term.extent == 0);
+      }
+    }
+    if (along && !whole) return true;
+  }
+  return false;
+}
+
 Result<void> Lowering::store_outputs() {
   for (size_t i = 0; i < scope_.outputs.size(); ++i) {
     const LoweringScope::Output& output = scope_.outputs[i];
@@ -302,6 +320,11 @@ Result<void> Lowering::store_outputs() {
     }
     const auto& shape = output.whole.empty() ? graph_.type(output.node).shape : output.whole;
     for (Instance& instance : instances) {
+      if (outlasts_axis(instance.at)) {
+        return reject(diag::Code::position_conflict, output.node, "this is stored by a kernel of its own")
+            .reason("where a size is 0 the others have no element, and this has")
+            .help("compute it on its own");
+      }
       if (!output.whole.empty()) instance.at[output.dim] = scaled(instance.at[output.dim], output.step);
       CODETTA_TRY(uint32_t operand, make_operand(argument, output.dtype, instance.at, shape, true, output.node));
       if (!output.whole.empty() && output.start != Dim::constant(0)) {

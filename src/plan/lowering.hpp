@@ -100,6 +100,7 @@ class Lowering {
   void find_inside();
   Result<void> find_roots();
   void add_arguments();
+  [[nodiscard]] bool outlasts_axis(const Location& at) const;
   Result<void> store_outputs();
   Result<uint32_t> make_operand(uint32_t argument, DType dtype, const Location& at, const std::vector<Dim>& shape,
                                 bool is_store, ir::NodeId node, std::optional<size_t> gathered = std::nullopt);

@@ -3,6 +3,8 @@
 // with.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ir/analyses.hpp"
 #include "package/gpu_call.hpp"
 #include "plan/lower.hpp"
@@ -60,6 +62,26 @@ TEST(PlanForEmptySizes, RandomEpiloguesAreProgramsThen) {
     ++missing;
   }
   EXPECT_GT(missing, count / 20);
+}
+
+// Of b's rows and "m" of them one axis is made: where "m" is 0 that has no element, and b and what is made of it alone
+// have all of theirs.
+TEST(PlanForEmptySizes, WhatLiesAlongTheFixedPartOfAnAxisHasAKernelOfItsOwn) {
+  for (const char* on : {"cpu:avx512", "cuda:sm_90a", "hip:gfx942", "metal:apple9"}) {
+    const auto launches = [&](const std::string& b, const std::string& x) {
+      const auto plan =
+          plan_on(on, "def f(b: f32[" + b + "], x: f32[" + x + "]):\n    z = x * b\n    y = tanh(b)\n    return z, y\n",
+                  plan::Alignment::Any);
+      if (!plan) return plan.error().render();
+      const package::Package package = test::package_of(*plan);
+      return std::to_string(std::count_if(package.steps.begin(), package.steps.end(), [](const package::Step& step) {
+        return std::holds_alternative<package::LaunchKernel>(step);
+      }));
+    };
+    EXPECT_EQ(launches("\"n\", 1, 12, 64", "\"n\", \"m\", 12, 64"), "2") << on;
+    EXPECT_EQ(launches("\"n\", 1, 12, 64", "\"n\", 5, 12, 64"), "1") << on;
+    EXPECT_EQ(launches("\"n\", 1, 64", "\"n\", \"m\", 64"), "1") << on;  // not along the axis: asked when it runs
+  }
 }
 
 }  // namespace
