@@ -307,6 +307,28 @@ TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
 
 // Rows of "k" elements begin at multiples of 16 bytes for the hinted size: a module has the programs that take over
 // where they do not, too, as runs in process have.
+// Its functions share a variable.
+TEST_F(CudaApi, TheKernelOfHostStepsIsCompiledWhole) {
+  fake_.computes = false;
+  Context c = context();
+  const auto program = Program::parse(
+                           "def f(x: f32[8, 4], i: i64[2], v: f32[2, 4]):\n    y = index_put(x, i, v, dim=0)\n"
+                           "    return y\n",
+                           "f.py")
+                           .value();
+  const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {}, c).value();
+  ASSERT_TRUE(compiled.emit(Stage::Python));
+  EXPECT_EQ(std::count_if(nvrtc_.sources.begin(), nvrtc_.sources.end(),
+                          [](const std::string& source) { return source.find("step_put(") != std::string::npos; }),
+            1);
+  EXPECT_EQ(std::count_if(nvrtc_.sources.begin(), nvrtc_.sources.end(),
+                          [](const std::string& source) { return source.find("step_look(") != std::string::npos; }),
+            1);
+  EXPECT_TRUE(std::any_of(nvrtc_.sources.begin(), nvrtc_.sources.end(), [](const std::string& source) {
+    return source.find("step_put(") != std::string::npos && source.find("step_look(") != std::string::npos;
+  }));
+}
+
 TEST_F(CudaApi, PythonModulesTakeEverySize) {
   Context c = context();
   const auto program =
