@@ -95,6 +95,135 @@ Rewrite mixed_items(const Candidate& n, RuleContext& x) {
   return with_one_batch_dim(n, x);
 }
 
+// A factor in front of its being repeated for items, and its leading dims there, as many as the product has.
+struct Shared {
+  NodeId factor;
+  std::vector<Dim> leading;
+  Dim last[2];
+};
+Shared in_front_of_items(NodeId factor, size_t leading, RuleContext& x) {
+  const auto matrix_of = [&](NodeId node) {
+    const auto& shape = x.type(node).shape;
+    return shape.size() < 2 ? std::vector<Dim>() : std::vector<Dim>(shape.end() - 2, shape.end());
+  };
+  if (x.op(factor) == Op::broadcast && matrix_of(x.operand(factor)) == matrix_of(factor)) factor = x.operand(factor);
+  const std::vector<Dim>& own = x.type(factor).shape;
+  Shared shared{factor, std::vector<Dim>(leading, Dim::constant(1)), {own[own.size() - 2], own.back()}};
+  for (size_t d = 0; d + 2 < own.size(); ++d) shared.leading[leading - (own.size() - 2) + d] = own[d];
+  return shared;
+}
+
+// The first of the last leading dims that the factor is the same along; all of them have constant sizes in the product.
+std::optional<size_t> shared_from(const Shared& factor, const std::vector<Dim>& whole) {
+  size_t first = factor.leading.size();
+  while (first > 0 && is_one(factor.leading[first - 1])) --first;
+  if (std::all_of(whole.begin() + static_cast<std::ptrdiff_t>(first), whole.end(), is_one)) return std::nullopt;
+  const bool known = std::all_of(whole.begin() + static_cast<std::ptrdiff_t>(first), whole.end(),
+                                 [](const Dim& dim) { return dim.is_constant(); });
+  return known ? std::optional(first) : std::nullopt;
+}
+
+NodeId permuted(NodeId node, std::vector<int32_t> order, RuleContext& x) {
+  const ir::TensorType from = x.type(node);
+  ir::TensorType type = from;
+  for (size_t d = 0; d < order.size(); ++d) type.shape[d] = from.shape[static_cast<size_t>(order[d])];
+  return x.add({Op::permute, {node}, ir::PermuteAttr{std::move(order)}, type});
+}
+
+// 0, 1, ... with `moved` in front of the dims from `to` on.
+std::vector<int32_t> with_moved(size_t rank, size_t moved, size_t to) {
+  std::vector<int32_t> order;
+  for (size_t d = 0; d < rank; ++d) {
+    if (d == to) order.push_back(static_cast<int32_t>(moved));
+    if (d != moved) order.push_back(static_cast<int32_t>(d));
+  }
+  return order;
+}
+
+// [l, n, r, j] in the order of the items [l, r, n, j].
+Candidate rows_to_items(const Candidate& product, size_t first, const Candidate& n, RuleContext& x) {
+  const size_t rank = n.type.shape.size();
+  ir::TensorType apart = n.type;
+  std::vector<int32_t> order;
+  for (size_t d = 0; d < rank; ++d) order.push_back(static_cast<int32_t>(d));
+  const Dim rows = apart.shape[rank - 2];
+  apart.shape.erase(apart.shape.end() - 2);
+  apart.shape.insert(apart.shape.begin() + static_cast<std::ptrdiff_t>(first), rows);
+  for (size_t d = first; d + 2 < rank; ++d) order[d] = static_cast<int32_t>(d + 1);
+  order[rank - 2] = static_cast<int32_t>(first);
+  const NodeId split = x.add({Op::reshape, {x.add(product)}, ir::ReshapeAttr{apart.shape}, apart});
+  return {Op::permute, {split}, ir::PermuteAttr{std::move(order)}, n.type};
+}
+
+// Items that share a B beside each other are rows: a B that is the same for heads of a group is not repeated for them.
+// They go behind the rows, where heads come from.
+Rewrite rows_of_shared_b(const Candidate& n, RuleContext& x) {
+  if (n.op != Op::matmul || n.type.shape.size() < 4) return {};
+  const size_t rank = n.type.shape.size(), leading = rank - 2;
+  const std::vector<Dim> whole(n.type.shape.begin(), n.type.shape.end() - 2);
+  const NodeId a = n.operands[0];
+  const ir::TensorType type = x.type(a);
+  const Shared b = in_front_of_items(n.operands[1], leading, x);
+  const auto first = shared_from(b, whole);
+  if (!first || *first == 0 || type.shape.size() != rank || x.op(a) == Op::broadcast) return {};
+  for (size_t d = *first; d < leading; ++d) {
+    if (type.shape[d] != whole[d]) return {};
+  }
+  // What the caller gives in the order of the items would be copied.
+  NodeId base = a;
+  while (x.op(base) == Op::reshape) base = x.operand(base);
+  if (x.op(base) == Op::input) return {};
+  const auto front = [&](const std::vector<Dim>& shape) {
+    return std::vector<Dim>(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(*first));
+  };
+  std::vector<Dim> rows = front(type.shape), factor = front(b.leading), product = front(whole);
+  const Dim count = product_of(whole.begin() + static_cast<std::ptrdiff_t>(*first), whole.end()) * type.shape[rank - 2];
+  rows.insert(rows.end(), {count, type.shape.back()});
+  factor.insert(factor.end(), {b.last[0], b.last[1]});
+  product.insert(product.end(), {count, n.type.shape.back()});
+  ir::TensorType made = n.type;
+  made.shape = std::move(product);
+  const NodeId turned = permuted(a, with_moved(rank, rank - 2, *first), x);
+  NodeId shared = x.reshaped(b.factor, std::move(factor));
+  const std::vector<Dim> items = front(whole);
+  const bool repeats = front(b.leading) != items;
+  if (repeats) {
+    std::vector<Dim> all = items;
+    all.insert(all.end(), {b.last[0], b.last[1]});
+    shared = repeated(shared, std::move(all), x);
+  }
+  const ir::TensorType of_rows{type.dtype, false, rows};
+  const NodeId together = x.add({Op::reshape, {turned}, ir::ReshapeAttr{rows}, of_rows});
+  return rows_to_items({Op::matmul, {together, shared}, n.attr, made}, *first, n, x);
+}
+
+// Items that share an A, and a B for each that serves the items in front of them: columns of one B.
+Rewrite columns_of_shared_a(const Candidate& n, RuleContext& x) {
+  if (n.op != Op::matmul || n.type.shape.size() < 4 || !n.type.shape.back().is_constant()) return {};
+  const size_t rank = n.type.shape.size(), leading = rank - 2;
+  const std::vector<Dim> whole(n.type.shape.begin(), n.type.shape.end() - 2);
+  const Shared a = in_front_of_items(n.operands[0], leading, x), b = in_front_of_items(n.operands[1], leading, x);
+  const auto first = shared_from(a, whole);
+  if (!first || *first == 0) return {};
+  const auto at = static_cast<std::ptrdiff_t>(*first);
+  if (!std::equal(whole.begin(), whole.begin() + at, a.leading.begin()) ||
+      !std::all_of(b.leading.begin(), b.leading.begin() + at, is_one) ||
+      !std::equal(whole.begin() + at, whole.end(), b.leading.begin() + at))
+    return {};
+  std::vector<Dim> own(whole.begin() + at, whole.end()), rows(whole.begin(), whole.begin() + at), product = rows;
+  const size_t items = own.size();
+  const Dim columns = product_of(own.begin(), own.end()) * n.type.shape.back();
+  own.insert(own.end(), {b.last[0], b.last[1]});
+  rows.insert(rows.end(), {a.last[0], a.last[1]});
+  product.insert(product.end(), {a.last[0], columns});
+  ir::TensorType made = n.type;
+  made.shape = std::move(product);
+  const NodeId turned = permuted(x.reshaped(b.factor, std::move(own)), with_moved(items + 2, items, 0), x);
+  const ir::TensorType matrix{x.type(b.factor).dtype, false, {b.last[0], columns}};
+  const NodeId wide = x.add({Op::reshape, {turned}, ir::ReshapeAttr{matrix.shape}, matrix});
+  return rows_to_items({Op::matmul, {x.reshaped(a.factor, std::move(rows)), wide}, n.attr, made}, *first, n, x);
+}
+
 // Items of one row each that share a B are rows.
 Rewrite rows_of_items(const Candidate& n, RuleContext& x) {
   if (n.op != Op::matmul) return {};
@@ -164,6 +293,8 @@ constexpr Rule product_table[] = {
     {"rows_of_items", "items of one row @ B = rows @ B", rows_of_items},
     {"product_of_vectors", "row @ column = sum(row * column), of items", product_of_vectors},
     {"product_of_one", "x @ y = x * y where x is a number, of items", product_of_one},
+    {"rows_of_shared_b", "x @ y = x of [b, m*c, k] @ y where y of [b, 1, k, n] serves c items", rows_of_shared_b},
+    {"columns_of_shared_a", "x @ y = x @ y of [k, c*n] where x of [b, 1, m, k] serves c items", columns_of_shared_a},
     {"mixed_items", "x @ y of [b, c, m, n] = reshape of [b*c, m, n], where c is symbolic", mixed_items},
     {"reduction_of_one", "f(x) = x over dims of size 1 for sum max min mean", reduction_of_one},
     {"reshape_of_nothing", "reshape(x) = zeros where it has no elements", reshape_of_nothing},

@@ -53,13 +53,12 @@ void normalize(Index& index) {
 // is no m).
 bool divide_term(const IndexTerm& term, int64_t g, IndexTerm& quotient, IndexTerm& remainder) {
   if (term.mod != 0 && term.mod % g != 0) return false;
-  if (term.extent == 0) return false;
   quotient = remainder = term;
   quotient.div = term.div * g;
   quotient.mod = term.mod == 0 ? 0 : term.mod / g;
   quotient.extent = (term.extent + g - 1) / g;
   remainder.mod = g;
-  remainder.extent = std::min(g, term.extent);
+  remainder.extent = term.extent == 0 ? g : std::min(g, term.extent);
   return true;
 }
 

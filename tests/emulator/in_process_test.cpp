@@ -353,6 +353,27 @@ TEST_F(HipInProcess, ReadsByIndicesOfWholeRows) {
   }
 }
 
+// Rows of a symbolic number that are taken apart by constants, where they are stored and read.
+TEST_F(HipInProcess, HeadsThatShareAreRows) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const char* const text =
+      "def f(x: f32[\"b\", \"s\", 8], wq: f32[8, 12], wk: f32[8, 3], wh: f32[2, 8, 5]):\n"
+      "    q = permute(reshape(x @ wq, (b, s, 4, 3)), (0, 2, 1, 3))\n    k = unsqueeze(x @ wk, 1)\n"
+      "    p = softmax(q @ transpose(k))\n    y = reshape(permute(p @ k, (0, 2, 1, 3)), (b, s, 12))\n"
+      "    h = relu(unsqueeze(x, 1) @ wh)\n    return y, h\n";
+  const Program program = Program::parse(text).value();
+  const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+  for (const int64_t s : {1, 5}) {
+    const auto made = test::device_arguments(program, {{"b", 2}, {"s", s}}, device, 3).value();
+    ASSERT_TRUE(made);
+    const auto ran = compiled.run(made->arguments);
+    ASSERT_TRUE(ran) << ran.error().render();
+    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
+    ASSERT_TRUE(checked) << checked.error().render();
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+  }
+}
+
 // Random programs with branches, loops and writes at indices: as a CPU runs them, also where a size is 0.
 TEST_F(HipInProcess, RandomPrograms) {
   const Device device = Device::open(Backend::hip, *context_).value();
