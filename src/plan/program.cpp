@@ -88,7 +88,11 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   const Refusal refuses = [&](const KernelRegion& region) -> std::optional<Rejection> {
     Discovery& discovery = found[*region.matmul];
     discovery = discovered(region.lowered.program, gemm_shape(scope, region));
-    if (discovery.candidates.empty()) return discovery.rejections.back();
+    if (discovery.candidates.empty()) {
+      // Of a GPU's families the first takes what others do not: of a product as it is, why it does not is the cause.
+      const bool plain = region.more.empty() && region.a_made.empty() && region.b_made.empty();
+      return cpu || !plain ? discovery.rejections.back() : discovery.rejections.front();
+    }
     if (options.inside && !(region.a_made.empty() && region.b_made.empty())) {
       if (auto no = better_in_front(scope, region, discovery.candidates[0], statistics_us)) return no;
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "plan/memory_check.hpp"
 #include "unit/plan/bind_text.hpp"
@@ -110,6 +111,21 @@ TEST(PlanProgram, WhatIsReadTwiceIsCutToo) {
                     [](const package::Buffer& buffer) { return buffer.role == package::Buffer::Role::Temporary; }),
       1)
       << plan::to_string(*plan);
+}
+
+// The family that takes any types and layouts says why there is no kernel, not one that takes few.
+TEST(PlanProgram, WhyThereIsNoKernelIsNamed) {
+  const auto graph =
+      test::bind_program_text("def f(x: f32[\"b\", \"m\", 8], w: f32[\"b\", 8, 4]):\n    y = x @ w\n    return y\n");
+  ASSERT_TRUE(graph) << graph.error().render();
+  for (const auto& [backend, arch] : {std::pair{Backend::cuda, "sm_90a"}, std::pair{Backend::cuda, "sm_100a"},
+                                      std::pair{Backend::hip, "gfx1100"}, std::pair{Backend::hip, "gfx942"}}) {
+    const auto plan = plan::plan_program(*graph, {backend, {}, arch}, {}, {{"b", int64_t{10'000'000'000}}});
+    ASSERT_FALSE(plan) << arch;
+    EXPECT_EQ(plan.error().code(), 406) << plan.error().render();
+    EXPECT_NE(plan.error().render().find("10000000000 batch items are more"), std::string::npos)
+        << plan.error().render();
+  }
 }
 
 // Many tensors alone are no reason to cut: where a layout is what fails, its value is stored and nothing else.
