@@ -151,7 +151,8 @@ Candidate rows_to_items(const Candidate& product, size_t first, const Candidate&
   apart.shape.insert(apart.shape.begin() + static_cast<std::ptrdiff_t>(first), rows);
   for (size_t d = first; d + 2 < rank; ++d) order[d] = static_cast<int32_t>(d + 1);
   order[rank - 2] = static_cast<int32_t>(first);
-  const NodeId split = x.add({Op::reshape, {x.add(product)}, ir::ReshapeAttr{apart.shape}, apart});
+  const NodeId whole = x.add(has_mixed_items(product.type.shape) ? with_one_batch_dim(product, x) : product);
+  const NodeId split = x.add({Op::reshape, {whole}, ir::ReshapeAttr{apart.shape}, apart});
   return {Op::permute, {split}, ir::PermuteAttr{std::move(order)}, n.type};
 }
 
