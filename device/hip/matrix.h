@@ -21,6 +21,15 @@ using Float4 = Registers<float, 4>;
 using Double4 = Registers<double, 4>;
 using Int4 = Registers<int, 4>;
 
+// Of accumulators in front of the loop that adds to them, and behind it: they are in registers of their own, for which
+// Clang takes accumulation registers. It joins zeros otherwise, and copies many blocks in each turn.
+template <class V>
+CODETTA_FN void stay_accumulators(V& d) {
+#if defined(__gfx90a__) || defined(__gfx942__)
+  asm volatile("" : "+a"(d));
+#endif
+}
+
 #if defined(__gfx90a__) || defined(__gfx942__)
 CODETTA_FN void mfma_f32_16x16x16_f16(Float4& d, const u32 (&a)[2], const u32 (&b)[2]) {
   using H = Registers<_Float16, 4>;

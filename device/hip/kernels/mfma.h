@@ -20,6 +20,10 @@ struct MfmaMatrix {
   static CODETTA_MEMBER int result_col(int lane) { return mfma::result_col(lane); }
 
   template <class T>
+  static CODETTA_MEMBER void stay(Registers<T, 4>& d) {
+    stay_accumulators(d);
+  }
+  template <class T>
   static CODETTA_MEMBER void multiply(Registers<T, 4>& d, const u32 (&a)[4], const u32 (&b)[4]) {
     if constexpr (size == 1 && gfx == 0x90a) {
 #pragma unroll

@@ -3,7 +3,7 @@
 // while the other is multiplied, any tails, operands K-major or not, slices of K. One block a tile (and slice); its
 // waves split the tile, each multiplies a rectangle of 16 x 16 blocks. `Matrix` (mfma.h, wmma.h) has the instructions:
 // lanes, accumulators (of a lane and block), lane_bytes (of a row that a lane holds), step_bytes (of K in a step),
-// piece_pad, multiply(d, a, b), result_row(lane, r), result_col(lane).
+// piece_pad, multiply(d, a, b), stay(d) around all of these, result_row(lane, r), result_col(lane).
 #pragma once
 
 #include "device/gpu/split_k.h"
@@ -52,7 +52,7 @@ struct Fragment {
   CODETTA_MEMBER void load(const char* from) {
 #pragma unroll
     for (int i = 0; i < lane_bytes / 16; ++i) {
-      const uint4 v = *(const uint4*)(from + 16 * i);
+      const uint4 v = load_shared((const uint4*)(from + 16 * i));
       r[4 * i] = v.x, r[4 * i + 1] = v.y, r[4 * i + 2] = v.z, r[4 * i + 3] = v.w;
     }
   }
@@ -121,7 +121,10 @@ CODETTA_FN void gemm(const P& params) {
           p.b_k * size, thread);
   Block<Matrix, T> acc[S::blocks_m * S::blocks_n];
 #pragma unroll
-  for (int i = 0; i < S::blocks_m * S::blocks_n; ++i) acc[i] = Block<Matrix, T>{};
+  for (int block = 0; block < S::blocks_m * S::blocks_n; ++block) {
+    acc[block] = Block<Matrix, T>{};
+    Matrix::stay(acc[block]);
+  }
   // Where this lane's part of a fragment begins.
   constexpr int sharing = Matrix::step_bytes / Matrix::lane_bytes;  // groups of 16 lanes that have different k
   const int within = Matrix::factor_row(lane) * S::A::stride + lane / 16 % sharing * Matrix::lane_bytes;
@@ -156,6 +159,8 @@ CODETTA_FN void gemm(const P& params) {
       }
     }
   } while (++i < count);
+#pragma unroll
+  for (int block = 0; block < S::blocks_m * S::blocks_n; ++block) Matrix::stay(acc[block]);
   __syncthreads();  // the stages become pieces
   if constexpr (Config::k_split > 1) {
     u32* const flag = (u32*)(shared + S::shared_bytes - 16);

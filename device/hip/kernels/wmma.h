@@ -21,6 +21,8 @@ struct WmmaMatrix {
   static CODETTA_MEMBER int result_row(int lane, int r) { return wmma::result_row(gfx, lane, r); }
   static CODETTA_MEMBER int result_col(int lane) { return wmma::result_col(lane); }
 
+  template <class T>
+  static CODETTA_MEMBER void stay(Registers<T, 8>&) {}
   template <class T, int words>
   static CODETTA_MEMBER void multiply(Registers<T, 8>& d, const u32 (&a)[words], const u32 (&b)[words]) {
     if constexpr (size == 1) {

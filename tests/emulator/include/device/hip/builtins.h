@@ -26,6 +26,7 @@ template <class T>
 CODETTA_FN T load_global(const T* p) {
   return emulator::load<T>(p, CODETTA_SITE);
 }
+CODETTA_FN uint4 load_shared(const uint4* p) { return *p; }
 CODETTA_FN uint4 load_unaligned(const char* p) {
   u8 bytes[16];
   for (int i = 0; i < 16; ++i) bytes[i] = emulator::load<u8>(p + i, CODETTA_SITE);

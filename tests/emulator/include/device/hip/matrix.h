@@ -119,6 +119,9 @@ namespace codetta::gpu {
   emulator::amd::product<X, Y, repeats, depth>(d, (const char(&)[sizeof a])a, (const char(&)[sizeof b])b, rows, kind, \
                                                CODETTA_SITE)
 
+template <class V>
+CODETTA_FN void stay_accumulators(V&) {}
+
 CODETTA_FN void mfma_f32_16x16x16_f16(Registers<float, 4>& d, const u32 (&a)[2], const u32 (&b)[2]) {
   using E = emulator::amd::Half16;
   CODETTA_EMULATED_PRODUCT(E, E, false, 16, emulator::amd::row_cdna, 40);
