@@ -9,10 +9,11 @@
 namespace codetta::gpu {
 
 // A TileFragment whose accumulators at the position are in registers.
-template <bool whole, int parts, class T, class P>
-struct StripFragment : TileFragment<whole, 1, P> {
+template <bool whole, int parts, class T, class P, bool asks = false>
+struct StripFragment : TileFragment<whole, 1, P, asks> {
   Vec<T> held[parts];
-  CODETTA_MEMBER StripFragment(const P& p, const Tile& t) : TileFragment<whole, 1, P>(p, t) {}
+  CODETTA_MEMBER StripFragment(const P& p, const Tile& t, bool in_vectors = whole)
+      : TileFragment<whole, 1, P, asks>(p, t, in_vectors) {}
   template <class V>
   CODETTA_MEMBER V accum(int part) const {
     return held[part];

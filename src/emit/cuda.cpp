@@ -177,7 +177,16 @@ class CudaPrinter {
   }
   // Whether pieces that are not complete ask at run time, with each access, if it is one of whole vectors: code for
   // both is a third of what Clang would compile for HIP, and so is its time.
-  [[nodiscard]] bool asks_for_whole(uint32_t index) const { return is_hip(options_.arch) && knows_whole(index); }
+  [[nodiscard]] bool asks_for_whole(uint32_t index) const {
+    return is_hip(options_.arch) ? knows_whole(index) : is_even();
+  }
+  // The same of strips; where a thread holds more accumulators, the others got 2 % slower (int8, 128x256).
+  [[nodiscard]] bool strips_ask() const {
+    const int rows = config_.pingpong ? config_.tile_m : config_.tile_m / config_.consumers;
+    return asks_for_whole(0) && rows * config_.tile_n / 128 <= 64;
+  }
+  // Whether pieces that are not complete are few. For NVRTC they ask then, too, which costs them a few percent.
+  [[nodiscard]] bool is_even() const { return map_ == nullptr && config_.even; }
   // Whether each row finds its places anew: Clang would step a pointer to each element of each operand from row to row,
   // and for many by index terms set up and carry more of them than a row has work.
   [[nodiscard]] bool steps_apart(uint32_t index) const {
@@ -439,7 +448,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   if (copies) {
     print_copies(out, program_, config_, *copies_, phase);
   } else if (strips) {
-    print_strip(out, program_, phase);
+    print_strip(out, program_, phase, strips_ask());
   } else {
     print_piece(out, index, phase);
   }
@@ -463,8 +472,18 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   if (copies) return {};
   if (strips) {
     const auto function = begin("phase_", ", const S& strip", ", class S");
+    const std::string_view complete = "tile.rows == 64 && tile.cols == S::cols";
+    if (strips_ask()) {
+      out.line("const bool whole = ", whole, ";");
+      out.line("if (whole && ", complete, ") {");
+      out.line("  strip_0<true, true>(params, tile, strip, whole);");
+      out.line("} else {");
+      out.line("  strip_0<false, false>(params, tile, strip, whole);");
+      out.line("}");
+      return {};
+    }
     out.line("if (", whole, ") {");
-    out.line("  if (tile.rows == 64 && tile.cols == S::cols) {");
+    out.line("  if (", complete, ") {");
     out.line("    strip_0<true, true>(params, tile, strip);");
     out.line("  } else {");
     out.line("    strip_0<true, false>(params, tile, strip);");
@@ -504,19 +523,18 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   if (!pieces) out.line("constexpr int held = 0;");
   const bool apart = ends_apart(phase);
   if (apart) out.line("Sums", index, " sums;");
-  const std::string_view first = "(params, tile, held", end = asks_for_whole(index) ? ", whole);"
-                                                              : apart               ? ", sums);"
-                                                                                    : ");";
+  const std::string_view first = "(params, tile, held", more = asks_for_whole(index) ? ", whole" : "",
+                         end = apart ? ", sums);" : ");";
   if (by_itself) {
     out.line("if (whole && complete) {");
-    out.line("  piece_", index, "<true, true>", first, end);
-    if (!is_hip(options_.arch)) {
+    out.line("  piece_", index, "<true, true>", first, more, end);
+    if (!asks_for_whole(index) && !is_hip(options_.arch)) {
       out.line("} else if (whole) {");
-      out.line("  piece_", index, "<true, false>", first, end);
+      out.line("  piece_", index, "<true, false>", first, more, end);
     }
     out.line("} else {");
   }
-  out.line(by_itself ? "  " : "", "piece_", index, "<false, false>", first, end);
+  out.line(by_itself ? "  " : "", "piece_", index, "<false, false>", first, more, end);
   if (by_itself) out.line("}");
   if (apart) {
     out.line("TileFragment<false, ", layout_.across, ", P> f(params, tile);");

@@ -14,13 +14,15 @@ namespace codetta::emit {
 
 using base::CodeWriter;
 
-// Phase 0 over accumulators in registers (device/cuda/strip.h); `complete` strips need no bounds.
-void print_strip(CodeWriter& out, const package::EpilogueProgram& program, const PhaseText& phase) {
+// Phase 0 over accumulators in registers (device/cuda/strip.h); `complete` strips need no bounds, and others ask (see
+// CudaPrinter::asks_for_whole).
+void print_strip(CodeWriter& out, const package::EpilogueProgram& program, const PhaseText& phase, bool asks) {
   out.line("template <bool whole, bool complete, class P, class S>");
   const auto function =
-      out.block("static __device__ __forceinline__ void strip_0(const P& params, const Tile& tile, const S& strip)");
+      out.block("static __device__ __forceinline__ void strip_0(const P& params, const Tile& tile, const S& strip",
+                asks ? ", bool wide)" : ")");
   out.line("StripFragment<whole, S::parts, ", cuda_dialect().type(program.accumulator).element,
-           ", P> f(params, tile);");
+           asks ? ", P, !whole> f(params, tile, wide);" : ", P> f(params, tile);");
   put_setup(out, phase);
   out.line("#pragma unroll");
   const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");

@@ -11,7 +11,7 @@
 namespace codetta::emit {
 
 // strip_0 of the epilogue, for a program of one store a position (plan::takes_registers).
-void print_strip(base::CodeWriter& out, const package::EpilogueProgram& program, const PhaseText& phase);
+void print_strip(base::CodeWriter& out, const package::EpilogueProgram& program, const PhaseText& phase, bool asks);
 
 // Copies, phase_0 and end_0 of the epilogue. `wanted`: plan::copies_of the program.
 void print_copies(base::CodeWriter& out, const package::EpilogueProgram& program, const package::GpuGemmConfig& config,

@@ -66,7 +66,8 @@ struct ConfigFields<GpuGemmConfig> {
                                     ConfigFlag<C>{"copied", &C::copied},
                                     ConfigFlag<C>{"stream_k", &C::stream_k},
                                     ConfigFlag<C>{"pack_a", &C::pack_a},
-                                    ConfigFlag<C>{"pack_b", &C::pack_b}};
+                                    ConfigFlag<C>{"pack_b", &C::pack_b},
+                                    ConfigFlag<C>{"even", &C::even}};
 };
 
 template <>

@@ -62,6 +62,8 @@ struct GpuGemmConfig {
   bool stream_k = false;  // Sm90: tiles beyond whole waves are cut along K into one equal share for each block
   bool pack_a = false;    // A (B) is first copied to where the product can read it; a_k_major, b_k_major and
   bool pack_b = false;    // `alignment` then speak of the copy
+  bool even = false;      // the sizes that were planned for are whole tiles, so that pieces with less are not worth
+                          // code of their own for each kind of row
   int32_t spread_a = 1;   // > 1, Sm90: rows of A that begin anywhere are read where they lie. Each spread_a-th of them
                          // is one of an item of a batch, and so they begin multiples of 16 bytes apart. M is a multiple
                          // of it (a guard)

@@ -81,6 +81,15 @@ std::string made_obstacle(const GpuProblem& problem, GpuFamily family) {
   return {};
 }
 
+// Whether the planned sizes are whole tiles, and these whole pieces, which copies don't come in. Where rows of factors
+// may begin anywhere, those of other matrices do, too, and no piece is of whole vectors.
+bool is_even(const GpuProblem& p, const GpuGemmConfig& c) {
+  const int64_t width = c.tile_n / p.ways();
+  const bool aligned = c.family != package::GpuFamily::Sm80 || c.alignment >= 16;
+  return aligned && !c.copied && p.shape.m % c.tile_m == 0 && p.root_cols() % width == 0 &&
+         c.tile_m % c.piece_rows == 0 && width % c.piece_cols == 0;
+}
+
 Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind) {
   Discovery discovery;
   for (const GpuFamilyInfo& family : kind.families()) {
@@ -100,8 +109,10 @@ Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind) {
       continue;
     }
     std::vector<Candidate> offered;
-    for (const GpuGemmConfig& config : family.configurations(problem))
+    for (GpuGemmConfig config : family.configurations(problem)) {
+      config.even = is_even(problem, config);
       offered.push_back({config, kind.name(config, problem.gpu.arch), kind.cost(problem, family, config), 0});
+    }
     rank(offered);
     // One of each tile first, so that tuning a few compares what matters; then other clusters, warps and spans of K.
     const auto end = std::find_if(offered.begin(), offered.end(), [&](const Candidate& c) {

@@ -132,6 +132,20 @@ TEST(PackageKernels, LongListsOfWhatIsGoneEnd) {
 }
 
 // Clang takes long for each copy of the work of rows, and none of them may cost registers.
+// Where the planned sizes are whole tiles, the other pieces ask as they run whether they are of whole vectors.
+TEST(PackageKernels, PiecesThatAreFewHaveOneForm) {
+  for (const auto& [rows, forms] : {std::pair("4096", 1), {"4001", 2}}) {
+    const std::string text = std::string("def f(x: bf16[") + rows +
+                             ", 1024], w: bf16[1024, 4096]):\n    y = gelu(x @ w)\n    s = sum(y, dim=0)\n"
+                             "    return y, s\n";
+    const Package package = package_of(plan_of(text, "cuda:sm_90a"));
+    const std::string& source = package.kernels.at(0).source;
+    EXPECT_NE(source.find("piece_0<true, true>("), std::string::npos) << source;
+    EXPECT_NE(source.find("piece_0<false, false>("), std::string::npos) << source;
+    EXPECT_EQ(source.find("piece_0<true, false>(") != std::string::npos, forms == 2) << source;
+  }
+}
+
 TEST(PackageKernels, RowsOfHipAreInFewForms) {
   const auto source_of = [](std::string_view target) {
     return package_of(

@@ -264,6 +264,30 @@ package::EpilogueProgram residual(DType dtype = DType::bf16) {
   return program;
 }
 
+// What has code for pieces that are not complete in one form.
+TEST(CudaDiscovery, PlannedSizesOfWholeTilesAreEven) {
+  const auto evens = [](const GemmShape& shape, const std::string& arch) {
+    const Discovery discovery = found(shape, arch);
+    return std::count_if(discovery.candidates.begin(), discovery.candidates.end(),
+                         [](const plan::Candidate& candidate) {
+                           const GpuGemmConfig& c = package::gpu(candidate.config);
+                           EXPECT_FALSE(c.even && c.copied) << candidate.name;
+                           return c.even;
+                         });
+  };
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    EXPECT_GT(evens(shape_of(4096, 4096, 1024), arch), 0) << arch;
+    EXPECT_EQ(evens(shape_of(4096, 4100, 1024), arch), 0) << arch;
+    EXPECT_EQ(evens(shape_of(4001, 4096, 1024), arch), 0) << arch;
+  }
+  GemmShape apart = shape_of(4096, 4096, 1024);  // rows of factors that begin anywhere
+  apart.a_row_stride += 1;
+  for (const plan::Candidate& candidate : found(apart, "sm_80").candidates) {
+    const GpuGemmConfig& c = package::gpu(candidate.config);
+    EXPECT_FALSE(c.even && c.family == GpuFamily::Sm80) << candidate.name;
+  }
+}
+
 TEST(CudaDiscovery, MatricesOfTheEpilogueByTheCopyEngine) {
   GemmShape shape = shape_of(4096, 4096, 4096);
   EXPECT_GT(copied_of(plain(), shape), 0);
