@@ -50,9 +50,23 @@ CODETTA_FN T finished(const S& s, i64 reduced) {
   return (T)value;
 }
 
+// A finished state to the results, and to an output that takes them as they are, or null.
+template <Axis axis, bool mean, int parts, class T, class S>
+CODETTA_FN void put_result(const Problem& p, const ReductionBuffers& buffers, const Operand* out, i64 item, i64 at,
+                           i64 result, const S& s) {
+  const i64 reduced = axis == Axis::Row      ? p.cols
+                      : axis == Axis::Column ? p.rows
+                      : axis == Axis::Item   ? p.rows * p.cols
+                                             : p.batches * p.rows * p.cols;
+  const T value = finished<T, mean>(s, reduced * parts);
+  ((T*)buffers.results)[result] = value;
+  if (out == nullptr) return;
+  const i64 stride = axis == Axis::Row ? out->stride[1] : axis == Axis::Column ? out->stride[2] : 0;
+  if (item == 0 || out->stride[0] != 0) ((T*)out->data)[item * out->stride[0] + at * stride] = value;
+}
+
 // A block of 256 threads finishes 256 / shared_by results (Axis::All, Axis::Item: one), shared_by threads a result; the
-// order is fixed. `out`: an output of the same type that takes the results as they are, or null. `every`: of so many
-// pieces of a row the first has the partial result of all.
+// order is fixed. `out`: as above. `every`: of so many pieces of a row the first has the partial result of all.
 template <Axis axis, template <class> class State, bool mean, int parts, class T, int every = 1, int shared_by = 8>
 CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const Operand* out = nullptr) {
   using W = typename Folding<State, T>::W;
@@ -96,16 +110,7 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const
     for (int j = 0; j < width; ++j) shared[threadIdx.x * width + j] = s.v[j];
     __syncthreads();
   }
-  if (threadIdx.x >= results || result >= all) return;
-  const i64 reduced = axis == Axis::Row      ? p.cols
-                      : axis == Axis::Column ? p.rows
-                      : axis == Axis::Item   ? p.rows * p.cols
-                                             : p.batches * p.rows * p.cols;
-  const T value = finished<T, mean>(s, reduced * parts);
-  ((T*)buffers.results)[result] = value;
-  if (out == nullptr) return;
-  const i64 stride = axis == Axis::Row ? out->stride[1] : axis == Axis::Column ? out->stride[2] : 0;
-  if (item == 0 || out->stride[0] != 0) ((T*)out->data)[item * out->stride[0] + at * stride] = value;
+  if (threadIdx.x < results && result < all) put_result<axis, mean, parts, T>(p, buffers, out, item, at, result, s);
 }
 
 #ifndef CODETTA_REREADS  // device/hip/builtins.h says what for

@@ -261,6 +261,11 @@ inline bool check_factor(const Kernel& kernel, const Factor& factor, bool is_a, 
   // Without tensor maps a kernel counts rows, columns and K in 64 bits.
   const i64 largest = larger(factor.batches, larger(factor.others, factor.ks));
   if (kernel.map_count != 0 && largest > max_coordinate) return too_large(kernel, factor.name, largest, trouble);
+  if (is_a && kernel.a_rows > 0 && factor.others > kernel.a_rows) {
+    misfit(trouble, factor.name, "it has %lld rows, and %.200s brings %d of them", factor.others, kernel.name,
+           kernel.a_rows);
+    return unaligned(trouble);
+  }
   if (packed || (is_a && kernel.spread_a > 1)) return true;  // spread_rows() has looked at it
   const struct {
     i64 size, stride;
@@ -397,7 +402,7 @@ inline bool plan_grid(const Kernel& kernel, const Entry& entry, const DeviceLimi
       }
       blocks[0] = ceil_div(largest, larger(entry.results_per_block, 1));
       blocks[1] = count;
-      grid.skipped = blocks[0] == 0 || count == 0;
+      grid.skipped = blocks[0] == 0 || count == 0 || (kernel.combines && entry.index == 0 && !plan.empty);
       if (blocks[0] > device.max_grid[0]) {
         blocks[2] = ceil_div(blocks[0], device.max_grid[0]);
         blocks[0] = device.max_grid[0];
@@ -449,8 +454,10 @@ inline bool plan_workspace(const Kernel& kernel, bool needs_zero, Plan& plan, Re
     }
   } else if (p.k_split > 1) {
     const i64 tiles = plan.blocks / p.k_split;
-    plan.counters_at = counters.add(tiles, 4);
+    plan.counters_at = counters.add(tiles + (kernel.combines ? 1 : 0), 4);
     plan.slices_at = placer.add(tiles, p.k_split, tile, accumulator);
+  } else if (kernel.combines && !plan.empty) {
+    plan.counters_at = counters.add(1, 4);
   }
   for (i32 factor = 0, place = 0; factor < 2; ++factor) {
     if (!(factor == 0 ? kernel.pack_a : kernel.pack_b)) continue;

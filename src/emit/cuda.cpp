@@ -239,9 +239,14 @@ class CudaPrinter {
   }
   [[nodiscard]] bool every_thread_has_columns() const { return layout_.across * layout_.lanes == config_.piece_cols; }
   // One launch of whole rows finishes reductions and stores them.
+  // Of a tile whose matrices go by the copy engine, all reductions are of rows and have one partial result.
+  [[nodiscard]] int pieces_of_partial() const {
+    return copies_ ? config_.tile_n / program_.split.ways / config_.piece_cols : 1;
+  }
   [[nodiscard]] bool stored_by_combining(uint32_t index) const {
     return !rows_at_a_time() && only_stores_results(program_, index);
   }
+  void print_last_block(CodeWriter& out) const;
   void print_entries(CodeWriter& out, CudaSource& result) const;
   // A map in which threads finish whole rows (device/gpu/kernels/map.h).
   [[nodiscard]] bool rows_at_a_time() const { return map_ != nullptr && map_->panels; }
@@ -292,6 +297,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
     out.line("static constexpr bool stream_k = ", config_.stream_k, ";");
     out.line("static constexpr bool makes_a = ", program_.makes_a(), ";");
     number("spread_a", config_.spread_a);
+    number("a_rows", config_.a_rows > 0 ? config_.a_rows : config_.tile_m);
   }
   out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
   out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
@@ -544,6 +550,26 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   return {};
 }
 
+// What combines partials of a reduction is told: state, whether it is a mean, parts of the split, element.
+std::string reduction_text(const package::Reduction& r) {
+  return CodeWriter::text_of(state_name(r.kind), ", ", r.mean, ", ", r.parts, ", ",
+                             cuda_dialect().type(r.type).element);
+}
+
+// Behind the product: the block that arrives last combines.
+void CudaPrinter::print_last_block(CodeWriter& out) const {
+  const std::vector<std::optional<uint32_t>> outputs = combined_outputs(program_);
+  const int pieces = pieces_of_partial();
+  out.line("if (!is_last_block(params.problem)) return;");
+  for (uint32_t k = 0; k < program_.reductions.size(); ++k) {
+    const package::Reduction& r = program_.reductions[k];
+    if (r.phase != 0) continue;
+    out.line("combine_rows<", reduction_text(r), ", ", config_.threads,
+             pieces > 1 ? CodeWriter::text_of(", ", pieces) : "", ">(params.problem, params.reduction[", k, "]",
+             outputs[k] ? CodeWriter::text_of(", &params.operand[", *outputs[k], "]") : "", ");");
+  }
+}
+
 void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
   // Of the many rows of which a tile each has one partial result a thread finishes one.
   const bool alone = copies_ && plan::sums_exponents(program_);
@@ -555,8 +581,11 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
                                                               : results_per_block});
     // Rows wait for memory: several blocks share a multiprocessor.
     return out.block("extern \"C\" __global__ void __launch_bounds__(", threads, ", ",
-                     kind == GpuEntry::Kind::Panel ? row_blocks_ : 1, ") ", result.entries.back().symbol,
-                     "(const __grid_constant__ Parameters params)");
+                     kind == GpuEntry::Kind::Panel ? row_blocks_
+                     : kind == GpuEntry::Kind::Gemm && config_.family == GpuFamily::Stream
+                         ? plan::stream_blocks(program_, config_)
+                         : 1,
+                     ") ", result.entries.back().symbol, "(const __grid_constant__ Parameters params)");
   };
   if (rows_at_a_time()) {
     const auto body =
@@ -577,10 +606,10 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     const auto body = entry(GpuEntry::Kind::Gemm, 0, "codetta_gemm", config_.threads);
     if (!family_.waits_itself) out.line("begin_dependent();");
     out.line(family_.function, "<Config, Epilogue>(params);");
+    if (config_.combines) print_last_block(out);
   }
   static constexpr std::array<std::string_view, 4> axes{"Row", "Column", "All", "Item"};
-  // Of a tile whose matrices go by the copy engine, all are of rows and have one partial result.
-  const int pieces = copies_ ? config_.tile_n / program_.split.ways / config_.piece_cols : 1;
+  const int pieces = pieces_of_partial();
   const std::vector<std::optional<uint32_t>> outputs =
       rows_at_a_time() ? std::vector<std::optional<uint32_t>>(program_.reductions.size()) : combined_outputs(program_);
   for (uint32_t p = 0; p < program_.phases.size(); ++p) {
@@ -612,8 +641,7 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
       const package::Reduction& r = program_.reductions[k];
       if (r.phase != p) continue;
       const std::string function =
-          CodeWriter::text_of("combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ", state_name(r.kind), ", ",
-                              r.mean, ", ", r.parts, ", ", cuda_dialect().type(r.type).element,
+          CodeWriter::text_of("combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ", reduction_text(r),
                               alone        ? CodeWriter::text_of(", ", pieces, ", 1")
                               : pieces > 1 ? CodeWriter::text_of(", ", pieces)
                                            : "",
@@ -712,6 +740,7 @@ Result<CudaSource> CudaPrinter::print() {
   out.line("#include \"device/gpu/phase.h\"");
   out.line("#include \"", family_.header, "\"");
   if (copies_) out.line("#include \"device/cuda/kernels/copies.h\"");
+  if (config_.combines && map_ == nullptr) out.line("#include \"device/cuda/combine.h\"");
   if (engine_makes) out.line("#include \"device/cuda/kernels/make_wgmma.h\"");
   if (config_.pack_a || config_.pack_b) out.line("#include \"device/cuda/pack.h\"");
   out.blank();

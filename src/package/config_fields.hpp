@@ -50,6 +50,7 @@ struct ConfigFields<GpuGemmConfig> {
                                       ConfigNumber<C>{"cluster_n", &C::cluster_n, 1, 16},
                                       ConfigNumber<C>{"consumers", &C::consumers, 1, 32},
                                       ConfigNumber<C>{"spread_a", &C::spread_a, 1, max_spread},
+                                      ConfigNumber<C>{"a_rows", &C::a_rows, 0, max_gpu_tile},
                                       ConfigNumber<C>{"k_split", &C::k_split, 1, max_k_split},
                                       ConfigNumber<C>{"group", &C::group, 1, max_gpu_tile},
                                       ConfigNumber<C>{"alignment", &C::alignment, 1, 256},
@@ -65,6 +66,7 @@ struct ConfigFields<GpuGemmConfig> {
                                     ConfigFlag<C>{"from_registers", &C::from_registers},
                                     ConfigFlag<C>{"copied", &C::copied},
                                     ConfigFlag<C>{"stream_k", &C::stream_k},
+                                    ConfigFlag<C>{"combines", &C::combines},
                                     ConfigFlag<C>{"pack_a", &C::pack_a},
                                     ConfigFlag<C>{"pack_b", &C::pack_b},
                                     ConfigFlag<C>{"even", &C::even}};

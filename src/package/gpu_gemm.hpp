@@ -60,6 +60,8 @@ struct GpuGemmConfig {
   bool copied = false;    // Sm90: from registers, and its matrices come and go by the copy engine; their addresses
                           // and strides are multiples of 16 bytes then (a guard)
   bool stream_k = false;  // Sm90: tiles beyond whole waves are cut along K into one equal share for each block
+  bool combines = false;  // Sm80, Sm90, Stream: the block that arrives last combines the reductions of phase 0, which
+                          // are of rows; their Combine entry is for a product without elements only
   bool pack_a = false;    // A (B) is first copied to where the product can read it; a_k_major, b_k_major and
   bool pack_b = false;    // `alignment` then speak of the copy
   bool even = false;      // the sizes that were planned for are whole tiles, so that pieces with less are not worth
@@ -67,6 +69,8 @@ struct GpuGemmConfig {
   int32_t spread_a = 1;   // > 1, Sm90: rows of A that begin anywhere are read where they lie. Each spread_a-th of them
                          // is one of an item of a batch, and so they begin multiples of 16 bytes apart. M is a multiple
                          // of it (a guard)
+  int32_t a_rows = 0;     // > 0, Sm90: rows of A that a stage brings, of which M is at most so many (a guard); the
+                          // others of tile_m are multiplied with what lies there, and nothing reads those products
   int32_t k_split = 1;    // > 1: slices of K summed in slice order by the block that arrives last
   int32_t group = 8;      // tiles of a raster group
   int32_t alignment = 1;  // bytes that A's and B's addresses and slower strides are multiples of (a guard)

@@ -21,8 +21,9 @@ constexpr double lanes_per_clock = 128;                   // f32 operations of a
 constexpr double piece_clocks = 0.05;                     // an element's way through shared memory
 constexpr double direct_clocks = 0.02, direct_rate = 20;  // the exchange between lanes, and stores in short runs
 constexpr double copied_clocks = 0.03, copied_load_rate = 45, copied_rate = 60;  // by the copy engine
-constexpr double copied_us = 0.6;                                                // until its last store has arrived
-constexpr double entry_us = 2;                                                   // each further kernel of the same run
+constexpr double pass_us = 0.45;   // a piece with rows beyond the edge loads its rows pass by pass, and waits each time
+constexpr double copied_us = 0.6;  // until its last store has arrived
+constexpr double entry_us = 2;     // each further kernel of the same run
 constexpr double later_us_each = 3;  // of later phases: they wait for all before
 constexpr double idle_share = 0.03;  // of L2's time, where something else decides: what reads less comes first
 constexpr double atomic_us = 1.2, barrier_clocks = 60;  // the last block's wait for slices; a piece's two barriers
@@ -160,7 +161,11 @@ struct Model {
     // Groups that take turns at the products hide no exponents: these keep the schedulers busy that both need (an H100,
     // scores of 128 x 2048 x 2048: 939 us in tiles of 128 x 128, 767 in cooperative ones of 128 x 256).
     const double share = sums_exponents(p.epilogue) ? 1 : loop.exposed;
-    const double exposed = tile * (1 + share * (done - 1)) + (c.copied ? copied_us : 0);
+    const bool waits_each_pass = c.family == GpuFamily::Sm90 && by_pieces && cost.loads > 0 && m < c.piece_rows;
+    const double passes = pieces * std::min(m, 16.0) * c.piece_cols / (32.0 * c.lanes);  // a warp has 16 rows
+    const double exposed = tile * (1 + share * (done - 1)) + (c.copied          ? copied_us
+                                                              : waits_each_pass ? pass_us * passes
+                                                                                : 0);
     note = fmt::format("{:.2f} clocks and {:.0f} bytes an element, {:.2f} us a tile, {:.0f} % of it exposed",
                        cost.clocks, cost.loads + cost.stores, tile, 100 * share);
     return std::max(exposed, 0.3 * memory);

@@ -75,6 +75,17 @@ Rejection cuda_rejection(GpuFamily family, diag::Code code, std::string text) {
   return {static_cast<uint16_t>(code), fmt::format("cuda_{}", package::name_of(family)), std::move(text), {}};
 }
 
+bool combines_rows(const GpuProblem& p, const GpuGemmConfig& c) {
+  constexpr int64_t most_rows = 32;  // of 128 one block takes longer than a kernel behind (an H100, bench/NOTES.md)
+  const std::vector<package::Reduction>& reductions = p.epilogue.reductions;
+  const auto first = [](const package::Reduction& r) { return r.phase == 0; };
+  return std::any_of(reductions.begin(), reductions.end(), first) &&
+         std::all_of(reductions.begin(), reductions.end(),
+                     [&](const package::Reduction& r) { return !first(r) || r.axis == package::ReduceAxis::Row; }) &&
+         p.shape.m <= most_rows && p.shape.batch <= most_rows / std::max<int64_t>(p.shape.m, 1) && !c.stream_k &&
+         !c.pingpong && (c.family != GpuFamily::Sm90 || c.consumers == 1);
+}
+
 std::string cuda_kernel_name(const GpuGemmConfig& c, std::string_view arch) {
   std::string name = fmt::format("cuda_{}_{}x{}x{}", package::name_of(c.family), c.tile_m, c.tile_n, c.tile_k);
   if (c.family == GpuFamily::Stream) name += fmt::format("_w{}of{}_s{}", c.consumers, c.threads / 32, c.stages);

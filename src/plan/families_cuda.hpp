@@ -96,6 +96,10 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue);
 // Of 64 bits, and computed from positions, as where a mask compares them; the engine counts these in 32.
 bool is_position(const package::Inst& inst);
 
+// Whether the product's last block combines the reductions of phase 0 (GpuGemmConfig::combines): few rows, in blocks
+// whose threads all come to the end with registers of their own.
+bool combines_rows(const GpuProblem& problem, const GpuGemmConfig& config);
+
 // A problem whose rows of A are dealt out to spread_a items of a batch (GpuGemmConfig), as kernels then see it.
 GemmShape spread_rows(const GemmShape& shape, int32_t spread_a);
 
@@ -134,6 +138,8 @@ struct StreamShape {
   int64_t shared_bytes = 0;
 };
 StreamShape stream_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
+// Blocks that a multiprocessor is to hold, for which registers have to be found.
+int stream_blocks(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 
 // Units of work that wait for memory: few rows, where little is multiplied for what is brought.
 struct Waiting {

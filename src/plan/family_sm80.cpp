@@ -295,6 +295,7 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
       result.push_back(c);
     }
   }
+  for (GpuGemmConfig& c : result) c.combines = combines_rows(p, c);
   return result;
 }
 

@@ -177,9 +177,10 @@ Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConf
   s.a_boxes = c.a_k_major ? c.cluster_n : c.tile_m / 64;
   const int parts = ways % c.cluster_m == 0 ? ways : ways * c.cluster_m;
   s.b_boxes = c.b_k_major ? parts : (width + 63) / 64 * ways;
-  s.a_box_rows = c.a_k_major ? c.tile_m / s.a_boxes : 64;
+  const int a_rows = c.a_rows > 0 ? c.a_rows : c.tile_m;
+  s.a_box_rows = c.a_k_major ? a_rows / s.a_boxes : 64;
   s.b_box_rows = c.b_k_major ? c.tile_n / s.b_boxes : 64;
-  const int64_t a_bytes = c.a_k_major ? c.tile_m * 128 : c.tile_m / 64 * c.tile_k * 128;
+  const int64_t a_bytes = c.a_k_major ? a_rows * 128 : c.tile_m / 64 * c.tile_k * 128;
   const int64_t b_bytes = c.b_k_major ? c.tile_n * 128 : s.b_boxes * c.tile_k * 128;
   s.stage_bytes = a_bytes + b_bytes;
   // Rows of pieces are padded so that a warp's stores meet no bank twice.
@@ -263,6 +264,16 @@ int32_t spread_of(const GpuProblem& p, const GpuGemmConfig& base) {
   return each && package::rows_fold_by_slots(p.epilogue) ? static_cast<int32_t>(items) : 1;
 }
 
+// Rows of A that a stage brings where they are known to be few; 0: all of a tile. What the 64 rows of an instruction
+// are read from beyond them is in the same stage.
+int32_t rows_of_stage(const GemmShape& s, const GpuGemmConfig& c) {
+  if (s.any_m || s.batch != 1 || s.items != 1 || s.a_made || c.spread_a > 1 || c.pack_a || !c.a_k_major) return 0;
+  if (c.tile_m != 64 || s.m > 56) return 0;
+  const int32_t step = 8 * c.cluster_n;  // boxes of whole swizzle atoms
+  const auto rows = static_cast<int32_t>(ceil_div(s.m, step) * step);
+  return rows < 64 && rows + c.tile_n >= 64 ? rows : 0;
+}
+
 // All tiles of it, for a configuration that says how factors are read.
 void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGemmConfig>& result);
 
@@ -298,6 +309,7 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
     if (base.b_k_major) base.b_k_major = false, base.pack_b = true;
     add_tiles({p.epilogue, spread, p.gpu}, base, result);
   }
+  for (GpuGemmConfig& c : result) c.combines = combines_rows(p, c);
   return result;
 }
 
@@ -347,6 +359,7 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
         c.cluster_n = cluster_n;
         c.threads = 128 * (1 + row.consumers);
         c.group = tile_n >= 192 ? 16 : 8;
+        c.a_rows = rows_of_stage(s, c);
         if (!place(p, c) || (s.a_made && piece_layout(p.epilogue, c).lanes != base.lanes)) continue;
         const Sm90Shape shape = sm90_shape(p.epilogue, c);
         if (shape.accumulators > most_accumulators || !split_fits(p, c, shape)) continue;
@@ -422,16 +435,18 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   if (p.shape.m <= c.tile_m) {
     const double tiles = static_cast<double>(ceil_div(p.root_cols(), c.tile_n / p.ways()) * p.shape.batch) * c.k_split;
     const double active = std::clamp(tiles, 1.0, static_cast<double>(p.gpu.sms));
-    const double share = std::min(1.0, 0.34 * std::max(static_cast<double>(p.shape.m), 32.0) / 32);
+    // Where a stage brings no other rows than A's, that is beyond what the memory gives.
+    const double share = c.a_rows > 0 ? 0.5 : std::min(1.0, 0.34 * std::max(static_cast<double>(p.shape.m), 32.0) / 32);
     const double bytes = blocks * span * (static_cast<double>(p.shape.m) / c.cluster_n + loaded_n);
     products_clocks = std::max(products_clocks, bytes / (share * p.gpu.l2_rate / active) * p.gpu.ghz);
   }
-  // A stage takes its time however little is multiplied, and longer the more of its rows lie outside of A: 64 x 64
-  // tiles in 64 blocks took 363 clocks with 8 rows, 320 with 32, 263 with 64 (an H100).
+  // A stage takes its time however little is multiplied, and longer the more rows it brings that lie outside of A: 64 x
+  // 64 tiles in 64 blocks took 363 clocks with 8 rows, 320 with 32, 263 to 290 with 64, and 280 to 304 with 32 that
+  // bring 32 (an H100).
   const bool few = p.shape.m <= 64;
+  const double outside = c.a_rows > 0 ? 0 : static_cast<double>(64 - p.shape.m);
   if (few && c.consumers == 1)
-    products_clocks =
-        std::max(products_clocks, blocks * (260 + 1.8 * static_cast<double>(64 - p.shape.m)) * efficiency);
+    products_clocks = std::max(products_clocks, blocks * (c.a_rows > 0 ? 285 : 260 + 1.8 * outside) * efficiency);
   const double traffic = 0.03 * loop.bytes / 64;  // of L2, in the way of the products' own operands: 3 % at 64 a clock
   // A group's products begin when the other's have ended, and not at once: the shorter they are, the more of the time
   // nothing is multiplied. Long ones run at the limit of power, where the clock makes up for it (an H100, tiles of 128
@@ -457,7 +472,7 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   loop.clocks = products_clocks / efficiency + traffic + handover;
   loop.exposed = c.pingpong ? 0.4 : 1;
   loop.memory_share = few ? 0.955 : 1;  // few rows wait for memory, from their first stage on
-  loop.prologue_us = (few ? 4.3 : 3.3) + (c.cluster_m * c.cluster_n > 1 ? 1.3 : 0);
+  loop.prologue_us = (c.a_rows > 0 ? 3.0 : few ? 4.3 : 3.3) + (c.cluster_m * c.cluster_n > 1 ? 1.3 : 0);
   loop.note = fmt::format("{} stages of 64 x {} x {} in {:.0f} clocks a product at {:.1f} %", c.stages, c.tile_n,
                           c.tile_k, step, 100 * efficiency);
   return loop;

@@ -98,6 +98,15 @@ StreamShape stream_shape(const package::EpilogueProgram& epilogue, const GpuGemm
   return s;
 }
 
+// Epilogues that reduce rows take more registers than the rest of the kernel if they may, and a second block is worth
+// more: slices of K wait for each other's sums (an H100, 16 x 4096 x 14336 in 4 slices: 52.1 us, 47.9 with 128).
+int stream_blocks(const package::EpilogueProgram& epilogue, const GpuGemmConfig& c) {
+  const bool fmas = c.a_dtype == DType::f32 && c.math == package::MathMode::Strict;
+  if (epilogue.reductions.empty() || !epilogue.factors.empty() || fmas) return 1;
+  const int most = 65536 / (128 * c.threads);
+  return resident(stream_shape(epilogue, c), c) >= most ? most : 1;
+}
+
 std::optional<Rejection> refuse_stream(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto no = stream_rejection;
@@ -186,6 +195,7 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
       result.push_back(c);
     }
   }
+  for (GpuGemmConfig& c : result) c.combines = combines_rows(p, c);
   return result;
 }
 
@@ -228,8 +238,12 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   loop.exposed = 0.3;
   // More than 16 rows are added up in more rounds, and with one block a multiprocessor nothing is under way meanwhile:
   // 30.2 us at 32 x 8192 x 3584 where this came to 25.9, and 34.2 where it came to 24 (an H100).
-  const double rounds_us = p.shape.m <= 16 ? 0 : units <= p.gpu.sms ? 8 : 2.5;
-  loop.prologue_us = 2.1 + 1.5 * (waves - 1) + rounds_us;
+  // Along K it takes 0.9 us more to begin and to end, and of 16 rows or less 1.5 us where blocks are alone (16 x 4096 x
+  // 14336: 46.3 us where it came to 44.5); seen in bf16 on an H100 only.
+  const bool on_hopper = c.b_k_major && element == 2 && arch_number(p.gpu.arch) == 90;
+  const double alone_us = p.shape.m > 16 ? 8 : on_hopper ? 1.5 : 0;
+  const double rounds_us = units <= p.gpu.sms ? alone_us : p.shape.m > 16 ? 2.5 : 0;
+  loop.prologue_us = (on_hopper ? 3.0 : 2.1) + 1.5 * (waves - 1) + rounds_us;
   // A chunk of a made A is loaded and finished between two of the products', with nothing else under way: four chunks
   // of a norm's 8 rows 4.6 us, of one row 1.1 (an H100).
   const auto made_rows = static_cast<double>(std::min<int64_t>(p.shape.m, c.tile_m));

@@ -211,6 +211,7 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
     return std::any_of(shape.begin(), shape.end() - 2, [](const Dim& dim) { return !(dim == Dim::constant(1)); });
   };
   gemm.m_multiple = proven_alignment(region.rows, 1);
+  gemm.any_m = !region.rows.is_constant();
   gemm.a_batch_stride = batched(a_shape) ? gemm.m * gemm.k : 0;
   gemm.b_batch_stride = batched(b_shape) ? gemm.k * own_columns : 0;
   // Where items are taken for further rows, it is planned so.
@@ -219,6 +220,7 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
     if (const auto rows = base::checked_mul(gemm.batch, gemm.m)) {
       gemm.m = *rows;
       gemm.m_multiple = proven_alignment(region.batch * region.rows, 1);
+      gemm.any_m = gemm.any_m || !region.batch.is_constant();
       gemm.batch = 1;
       gemm.a_batch_stride = 0;
     }

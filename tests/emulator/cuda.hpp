@@ -25,6 +25,7 @@
 #define gridDim (::codetta::emulator::machine->current->grid_size)
 
 #define __syncthreads() ::codetta::emulator::machine->barrier(0, 0, CODETTA_SITE)
+#define __syncthreads_or(x) ::codetta::emulator::any_of_block(x, CODETTA_SITE)
 #define __syncwarp(mask) ((void)::codetta::emulator::taken(mask, 0u, (unsigned)threadIdx.x % 32, 1, CODETTA_SITE))
 #define __shfl_sync(mask, value, from) ::codetta::emulator::taken(mask, value, (from) % 32u, 2, CODETTA_SITE)
 #define __shfl_xor_sync(mask, value, distance) \
@@ -51,6 +52,17 @@ inline T load_constant(const T* p, Site site) {
   const T value = load<T>(p, site);
   machine->read_constant(p, sizeof(T), site);
   return value;
+}
+
+// Threads of a block run on one of the host's.
+inline int any_of_block(int x, Site site) {
+  static thread_local int any;
+  machine->barrier(0, 0, site);
+  if (machine->current->lane == 0 && threadIdx.x == 0) any = 0;
+  machine->barrier(0, 0, site);
+  if (x != 0) any = 1;
+  machine->barrier(0, 0, site);
+  return any;
 }
 
 // Numbers to integers: NaN is 0, and what is beyond the integer's range its nearest end.

@@ -9,7 +9,9 @@
 //
 // Config offers, besides what tile.h says: a_k_major, b_k_major; makes_a (the copies bring what A is made of, in its
 // shape); wait_depth (wgmma groups left in flight, 0 or 1);
-// warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together); spread_a.
+// warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together); spread_a; a_rows.
+// With Config::a_rows < tile_m only so many rows of A exist, and a stage brings no more: the others of the 64 are
+// whatever lies behind them, B's columns, and nobody reads their products.
 // wgmma.h's width must be tile_n. Tails of M, N and K are zero-filled by the copy engine; the epilogue masks stores.
 //
 // With Config::spread_a = f > 1 rows of A begin anywhere. The host has made a batch of f items of them, of which item i
@@ -73,9 +75,9 @@ struct Shape {
   static constexpr int b_parts =
       Config::ways % Config::cluster_m == 0 ? Config::ways : Config::ways * Config::cluster_m;
   static constexpr int b_boxes = Config::b_k_major ? b_parts : (width + 63) / 64 * Config::ways;
-  static constexpr int a_box_rows = Config::a_k_major ? Config::tile_m / a_boxes : 64;  // along M
+  static constexpr int a_box_rows = Config::a_k_major ? Config::a_rows / a_boxes : 64;  // along M
   static constexpr int b_box_rows = Config::b_k_major ? Config::tile_n / b_boxes : 64;  // along N
-  static constexpr int a_bytes = Config::a_k_major ? Config::tile_m * 128 : Config::tile_m / 64 * Config::tile_k * 128;
+  static constexpr int a_bytes = Config::a_k_major ? Config::a_rows * 128 : Config::tile_m / 64 * Config::tile_k * 128;
   static constexpr int b_bytes = Config::b_k_major ? Config::tile_n * 128 : b_boxes * Config::tile_k * 128;
   static constexpr int stage_bytes = a_bytes + b_bytes;
   // Pieces of accumulators on their way to the epilogue: rows padded so that a warp's stores meet no bank twice.
@@ -108,6 +110,8 @@ struct Shape {
   static_assert(!Config::stream_k || (Config::k_split == 1 && !Config::pingpong));
   static_assert(Config::spread_a == 1 || (Config::a_k_major && !Config::b_k_major && !Config::makes_a &&
                                           Config::k_split == 1 && !Config::stream_k));
+  static_assert(Config::a_rows == Config::tile_m || (Config::tile_m == 64 && Config::a_k_major && !Config::makes_a &&
+                                                     Config::spread_a == 1 && stage_bytes >= 64 * 128));
   static_assert(bands * Config::tile_n / 2 <= 192, "more accumulators a thread spill");
   static_assert(a_box_rows <= 256 && b_box_rows <= 256 && a_box_rows % 8 == 0 && b_box_rows % 8 == 0);
   static_assert(Config::b_k_major || Config::ways == 1 || width % 64 == 0, "a part begins with a 64 wide block");
@@ -201,6 +205,8 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
     }
     if constexpr (Config::spread_a > 1) batch_a = 0;
     const TensorMap* const map_a = map_of_a<Config>(params, u.batch);
+    // B passes once where there is one row of tiles.
+    const u64 policy_b = p.tiles_m == 1 ? ptx::evict_first : ptx::evict_normal;
     const i32 batch_b = p.b_batch ? (i32)u.batch : 0, front = (i32)in_front<Config>(p, u.batch);
     i32 k = (i32)(u.begin * Config::tile_k);
     i32 column[my_b];
@@ -232,9 +238,9 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
         const i32 fast = Config::b_k_major ? k : column[i], slow = Config::b_k_major ? column[i] : k - front;
         const TensorMap* const map = map_of_box<Config, S, Epilogue>(params, rank_m, i);
         if constexpr (Config::cluster_m > 1) {
-          ptx::tma_load_multicast(dst, map, bar, fast, slow, batch_b, (u16)mask_b, ptx::evict_normal);
+          ptx::tma_load_multicast(dst, map, bar, fast, slow, batch_b, (u16)mask_b, policy_b);
         } else {
-          ptx::tma_load(dst, map, bar, fast, slow, batch_b, ptx::evict_normal);
+          ptx::tma_load(dst, map, bar, fast, slow, batch_b, policy_b);
         }
       }
       ring.advance();

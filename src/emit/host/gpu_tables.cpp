@@ -115,6 +115,8 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
            ", .piece_rows = ", c.piece_rows, ", .piece_cols = ", c.piece_cols, ", .ways = ", epilogue.split.ways,
            ", .loaded_bytes = ", package::bytes_of_loads(epilogue), ",");
   if (c.spread_a > 1) out.line("     .spread_a = ", c.spread_a, ",");
+  if (c.a_rows > 0) out.line("     .a_rows = ", c.a_rows, ",");
+  if (c.combines) out.line("     .combines = true,");
   out.line("     .entries = ", entries, ", .maps = ", maps, ", .reductions = ", reductions, ", .operands = ", operands,
            ",");
   out.line("     .entry_count = ", kernel.entries.size(), ", .map_count = ", kernel.maps.size(),

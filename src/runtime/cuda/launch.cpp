@@ -47,6 +47,7 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
   kernel_.pack_b = config.pack_b && has_product;
   kernel_.persistent = config.persistent;
   kernel_.stream_k = config.stream_k;
+  kernel_.combines = config.combines;
   for (size_t i = 1; i < program.phases.size(); ++i)
     kernel_.keeps_accumulators = kernel_.keeps_accumulators || program.phases[i].reads_accumulator;
   kernel_.folds = has_product && package::rows_fold_by_slots(program);
@@ -65,6 +66,7 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
   kernel_.ways = program.split.ways;
   kernel_.loaded_bytes = package::bytes_of_loads(program);
   kernel_.spread_a = config.spread_a;
+  kernel_.a_rows = config.a_rows;
   kernel_.entries = entries_.data();
   kernel_.maps = maps_.data();
   kernel_.reductions = reductions_.data();

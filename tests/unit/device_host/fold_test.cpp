@@ -414,5 +414,58 @@ TEST(PlanSizes, GroupsOfTilesFit) {
   }
 }
 
+// Rows beyond those that a stage brings would be multiplied with something else.
+TEST(PlanSizes, StagesBringAllRowsOfA) {
+  for (const i64 rows : {i64{1}, i64{24}, i64{25}}) {
+    Case c(rows);
+    c.kernel.family = 1;
+    c.kernel.alignment = 1;
+    c.kernel.a_rows = 24;
+    Trouble trouble;
+    EXPECT_TRUE(check_factor(c.kernel, c.b, false, trouble)) << trouble.reason;
+    EXPECT_EQ(check_factor(c.kernel, c.a, true, trouble), rows <= 24) << trouble.reason;
+    EXPECT_EQ(trouble.unaligned, rows > 24) << "another kernel takes them";
+    if (rows <= 24) continue;
+    EXPECT_EQ(trouble.code, trouble_misfit);
+    EXPECT_STREQ(trouble.reason, "it has 25 rows, and kernel brings 24 of them");
+  }
+}
+
+// Reductions that the product's last block combines have a kernel of their own where there is no product.
+TEST(PlanSizes, TheLastBlockCombines) {
+  const Reduction reduction{axis_row, 0, 4, 1};
+  const DeviceLimits device{"device", 132, {1 << 30, 65535, 65535}};
+  for (const bool combines : {false, true}) {
+    for (const i64 columns : {20, 0}) {
+      for (const i32 slices : {1, 2}) {
+        Case c;
+        c.kernel.combines = combines;
+        c.kernel.k_split = slices;
+        c.kernel.accumulator_bytes = 4;
+        c.kernel.reductions = &reduction;
+        c.kernel.reduction_count = 1;
+        Plan plan{};
+        Trouble trouble;
+        ASSERT_TRUE(plan_sizes(c.kernel, 1, 5, columns, 32, columns, plan, trouble)) << trouble.reason;
+        for (const u32 phase : {0U, 1U}) {
+          Grid grid{};
+          const Reduction later{axis_row, phase, 4, 1};
+          c.kernel.reductions = &later;
+          ASSERT_TRUE(
+              plan_grid(c.kernel, {entry_combine, phase, "combine", 256, 0, 32}, device, 0, plan, grid, trouble));
+          EXPECT_EQ(grid.skipped, combines && phase == 0 && columns != 0);
+        }
+        c.kernel.reductions = &reduction;
+        Reserved reserved[1];
+        ASSERT_TRUE(plan_workspace(c.kernel, false, plan, reserved, trouble)) << trouble.reason;
+        const i64 tiles = slices > 1 ? (columns + 15) / 16 : 0, words = tiles + (combines && columns != 0 ? 1 : 0);
+        EXPECT_EQ(plan.counter_bytes > 0, words > 0 || (combines && slices > 1)) << columns << " columns, " << slices;
+        EXPECT_GE(plan.counter_bytes, 4 * words);
+        EXPECT_TRUE(words == 0 || plan.counters_at >= 0);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace codetta::gpu::host

@@ -115,6 +115,18 @@ TEST(CudaRanking, PicksWhatTheShapeNeeds) {
   EXPECT_EQ(2112 % best(found(program, shape_of(4096, 2112, 7168))).tile_n, 0);
 }
 
+// Few rows, B along K, on an H100 (bench/NOTES.md): what was fastest, or within 3 % of it.
+TEST(CudaRanking, FewRows) {
+  const GpuGemmConfig middle = best(found(plain(), shape_of(32, 7168, 8192)));
+  EXPECT_EQ(middle.family, GpuFamily::Sm90);
+  EXPECT_EQ(middle.a_rows, 32);
+  EXPECT_EQ(middle.k_split, 1);
+  const GpuGemmConfig wide = best(found(plain(), shape_of(32, 8192, 3584)));
+  EXPECT_TRUE(wide.family == GpuFamily::Sm90 && wide.a_rows == 32);
+  const GpuGemmConfig tall = best(found(plain(), shape_of(16, 4096, 14336)));
+  EXPECT_EQ(tall.family, GpuFamily::Stream);
+}
+
 TEST(CudaRanking, OffersDifferentTiles) {
   std::set<std::pair<int, int>> tiles;
   const Discovery discovery = found(shape_of(4096, 4096, 4096));
@@ -319,6 +331,56 @@ TEST(CudaDiscovery, MatricesOfTheEpilogueByTheCopyEngine) {
   }
   shape.epilogue_alignment = 8;
   EXPECT_EQ(copied_of(plain(), shape), 0);
+}
+
+// Of few rows that are known to be no more a stage brings these alone, and what an instruction reads beyond them is in
+// the same stage.
+TEST(CudaDiscovery, StagesBringTheRowsThatThereAre) {
+  for (const int64_t m : {1, 8, 9, 32, 33, 56, 57, 64, 65}) {
+    for (const int64_t n : {4096, 28672}) {
+      for (const bool any : {false, true}) {
+        GemmShape shape = shape_of(m, n, 4096);
+        shape.any_m = any;
+        bool few = false;
+        for (const GpuGemmConfig& c : of_sm90(plain(), shape)) {
+          if (c.a_rows == 0) continue;
+          few = true;
+          EXPECT_EQ(c.tile_m, 64);
+          EXPECT_TRUE(c.a_rows >= m && c.a_rows < m + 8 * c.cluster_n) << c.a_rows << " of " << m;
+          EXPECT_EQ(plan::sm90_shape(plain(), c).stage_bytes, (c.a_rows + c.tile_n) * 128);
+          EXPECT_GE(c.a_rows + c.tile_n, 64);
+        }
+        EXPECT_EQ(few, !any && m <= 56) << m;
+      }
+    }
+  }
+  GemmShape items = shape_of(8, 4096, 4096);
+  items.batch = 2, items.a_batch_stride = 8 * 4096;
+  for (const GpuGemmConfig& c : of_sm90(plain(), items)) EXPECT_EQ(c.a_rows, 0) << "they may become rows of one item";
+}
+
+// Reductions of few rows end in the product's kernel, which costs less than one behind it; others do not.
+TEST(CudaDiscovery, TheLastBlockCombinesFewRows) {
+  using package::ReduceAxis;
+  const auto with = [](ReduceAxis axis) {
+    package::EpilogueProgram program = plain();
+    program.reductions.push_back({package::ReduceKind::Sum, axis, false, 1, DType::f32, 0, 0});
+    return program;
+  };
+  const auto families = [](const package::EpilogueProgram& program, int64_t m) {
+    std::set<GpuFamily> combining;
+    for (const plan::Candidate& candidate : found(program, shape_of(m, 4096, 4096)).candidates) {
+      const GpuGemmConfig& c = package::gpu(candidate.config);
+      if (c.combines) combining.insert(c.family);
+      EXPECT_FALSE(c.combines && (c.stream_k || c.pingpong || (c.family == GpuFamily::Sm90 && c.consumers > 1)));
+    }
+    return combining;
+  };
+  EXPECT_EQ(families(with(ReduceAxis::Row), 16),
+            (std::set<GpuFamily>{GpuFamily::Sm80, GpuFamily::Sm90, GpuFamily::Stream}));
+  EXPECT_TRUE(families(with(ReduceAxis::Row), 128).empty());
+  EXPECT_TRUE(families(with(ReduceAxis::Column), 16).empty());
+  EXPECT_TRUE(families(plain(), 16).empty());
 }
 
 // Tensor maps of what the copy engine brings are parameters as the tensors are; 43 tensors leave no room for them.
