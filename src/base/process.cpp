@@ -89,7 +89,12 @@ class WrittenFile {
     bool cut = false;
     const bool more = drain(fd_.get(), request_.max_output_bytes, bytes_, cut);
     if (more && !ended) return;
-    fd_ = FileDescriptor();
+    // Who opened it without writing was not the last, perhaps. A second descriptor has seen nobody hang up; without any
+    // the next one to write would wait for a reader.
+    FileDescriptor again;
+    if (!ended && bytes_.empty())
+      again = FileDescriptor(::open(request_.fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    fd_ = std::move(again);
     if (!bytes_.empty() && request_.on_file) request_.on_file(std::move(bytes_));
   }
 

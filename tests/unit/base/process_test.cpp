@@ -156,6 +156,9 @@ TEST(Process, AFileComesBeforeTheEnd) {
   EXPECT_EQ(run(request_of("exec 3> $FILE; echo part >&3; kill -9 $$")).end, ProcessEnd::Signaled);
   EXPECT_EQ(files, std::vector<std::string>{"part\n"});
   files.clear();
+  EXPECT_TRUE(run(request_of(": > $FILE; echo text > $FILE")).success());  // opened twice, and for nothing before
+  EXPECT_EQ(files, std::vector<std::string>{"text\n"});
+  files.clear();
   // None that is opened, one without a byte, and one in its place.
   EXPECT_TRUE(run(request_of("true")).success());
   EXPECT_TRUE(run(request_of(": > $FILE")).success());
