@@ -112,11 +112,16 @@ struct MovesOf {
     char held[edge * edge * width];
     for (int64_t b = 0; b < count; ++b) {
       const char* const from = source + b * along.from * width;
+      if (across.from == 1 && lines == edge) {
+        std::memcpy(held + b * edge * width, from, static_cast<size_t>(edge * width));
+        continue;
+      }
       for (int64_t i = 0; i < lines; ++i)
         std::memcpy(held + (b * edge + i) * width, from + i * across.from * width, bytes);
     }
     for (int64_t i = 0; i < lines; ++i) {
       char* const to = target + i * across.to * width;
+#pragma GCC unroll 8
       for (int64_t b = 0; b < count; ++b) std::memcpy(to + b * along.to * width, held + (b * edge + i) * width, bytes);
     }
   }

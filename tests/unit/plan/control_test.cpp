@@ -150,6 +150,15 @@ TEST(PlanControl, LoopsReadWhereTensorsLie) {
   }
 }
 
+// How many copies a plan has, and how many values lie where others ended; or what is wrong with it.
+std::string copies_and_reuses(const Result<Plan>& plan) {
+  if (!plan) return plan.error().render();
+  if (const auto defect = package::find_defect(package_of(*plan))) return *defect;
+  const auto proof = plan::check_memory(plan->temporaries, plan->memory, {{{"m", 3}}, {{"m", 0}}});
+  if (!proof) return proof.error().render();
+  return std::to_string(copies_in(steps_of(*plan))) + " " + std::to_string(plan->memory.report.in_place);
+}
+
 // What a branch hands on as it is costs nothing where its operand ends with the branches and the other one may write
 // there.
 TEST(PlanControl, BranchesMakeResultsWhereOperandsEnd) {
@@ -163,11 +172,7 @@ TEST(PlanControl, BranchesMakeResultsWhereOperandsEnd) {
                       "\ndef f(p: bool, x: " + parameter + ", w: f32[64, 64]):\n    y = " + (donated ? "x" : "x @ w") +
                       "\n    z = cond(p, keep, other, p, y)\n    v = " + result + "\n    return v\n",
                   Target::parse(on).value());
-      if (!plan) return plan.error().render();
-      if (const auto defect = package::find_defect(package_of(*plan))) return *defect;
-      const auto proof = plan::check_memory(plan->temporaries, plan->memory, {{{"m", 3}}, {{"m", 0}}});
-      if (!proof) return proof.error().render();
-      return std::to_string(copies_in(steps_of(*plan))) + " " + std::to_string(plan->memory.report.in_place);
+      return copies_and_reuses(plan);
     };
     EXPECT_EQ(copies("exp(y)"), "0 1");
     EXPECT_EQ(copies("index_put(y, 1, sum(y, dim=0, keepdim=False))"), "0 1");
@@ -193,11 +198,7 @@ TEST(PlanControl, BranchesOfSeveralResultsTakeAnOperandOverOnce) {
                                     "    z = w @ w\n    a, b = cond(p, one, other, y, z)\n"
                                     "    v = relu(a @ w)\n    u = relu(b @ w)\n    return u, v\n",
                                 Target::parse(on).value());
-      if (!plan) return plan.error().render();
-      if (const auto defect = package::find_defect(package_of(*plan))) return *defect;
-      const auto proof = plan::check_memory(plan->temporaries, plan->memory, {{{"m", 3}}, {{"m", 0}}});
-      if (!proof) return proof.error().render();
-      return std::to_string(copies_in(steps_of(*plan))) + " " + std::to_string(plan->memory.report.in_place);
+      return copies_and_reuses(plan);
     };
     EXPECT_EQ(copies("exp(y), y * 2.0", "y + 1.0, tanh(y)"), "0 1");
     EXPECT_EQ(copies("y, exp(y)", "y + 1.0, tanh(y)"), "0 1");
