@@ -57,7 +57,8 @@ struct GpuFamilyInfo {
   std::vector<GpuGemmConfig> (*configurations)(const GpuProblem&);
   Mainloop (*mainloop)(const GpuProblem&, const GpuGemmConfig&);
 };
-// In family order, which is the order of rejections. Families that have no kernels yet only refuse.
+// In family order, which is the order of rejections: first the one that takes any types and layouts. Families that
+// have no kernels yet only refuse.
 std::span<const GpuFamilyInfo> cuda_families();
 
 // "cuda_sm90_128x192x64_pp_c2x1_sm_90a"

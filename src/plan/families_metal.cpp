@@ -259,9 +259,9 @@ GpuFacts metal_facts(std::string_view name) {
 
 std::span<const GpuFamilyInfo> metal_families() {
   static constexpr std::array families{
+      GpuFamilyInfo{GpuFamily::Simt, anywhere_metal, refuse_metal_simt, metal_simt_configurations, metal_simt_mainloop},
       GpuFamilyInfo{GpuFamily::Simdgroup, anywhere_metal, refuse_metal_simdgroup, metal_simdgroup_configurations,
                     metal_simdgroup_mainloop},
-      GpuFamilyInfo{GpuFamily::Simt, anywhere_metal, refuse_metal_simt, metal_simt_configurations, metal_simt_mainloop},
   };
   return families;
 }

@@ -31,7 +31,7 @@ GpuFacts metal_facts(std::string_view name);
 inline constexpr int64_t metal_threadgroup_bytes = 32768;  // of every family: Metal feature set tables
 inline constexpr int metal_threadgroup_threads = 1024;
 
-std::span<const GpuFamilyInfo> metal_families();
+std::span<const GpuFamilyInfo> metal_families();  // as cuda_families()
 std::string metal_kernel_name(const GpuGemmConfig& config, std::string_view family);
 std::vector<CostTerm> metal_cost_terms(const GpuProblem& problem, const GpuFamilyInfo& family,
                                        const GpuGemmConfig& config);
