@@ -337,10 +337,9 @@ std::optional<LoadedKernel> ContextState::load_kept(const package::Kernel& kerne
     const auto entry = cache->lookup(own);
     done = entry && use(entry->payload, own.digest_hex());
   }
-  for (size_t i = 0; i < keys.size() && !done; ++i) {
-    const auto found = cache->lookup_like(keys[i]);
-    done = found && use(found->entry.payload, found->digest_hex);
-  }
+  if (!done)
+    (void)cache->find_like(
+        keys, [&](const toolchain::Cache::Kept& like) { return use(like.entry.payload, like.digest_hex); });
   if (!kept) return std::nullopt;
   const std::lock_guard lock(mutex_);
   return loaded_.emplace(name, *std::move(kept)).first->second;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,9 +73,9 @@ class Cache {
     CacheEntry entry;
     std::string digest_hex;  // of its key
   };
-  // The sound entry of a kind that was made or used last, of those whose key texts begin like `key`. Looks at every
-  // entry of the kind.
-  std::optional<Kept> lookup_like(const CacheKey& key);
+  // Offers the sound entries whose key texts begin like one of `keys`, which are of one kind, to `take`, those that
+  // were made or used last first, until it takes one: whether it did. Looks at every entry of the kind.
+  bool find_like(std::span<const CacheKey> keys, const std::function<bool(const Kept&)>& take);
   struct Stored {
     std::string key;  // its text
     CacheEntry entry;

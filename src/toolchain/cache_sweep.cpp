@@ -58,16 +58,20 @@ int64_t modified_ns(const struct stat& info) {
   return int64_t{modified.tv_sec} * 1'000'000'000 + modified.tv_nsec;
 }
 
-// Calls visit(folder descriptor, index, name, stat) for every file two levels down, then for those of the root. What
-// can't be looked at is passed over.
-template <class Visit>
-void for_each_file(const base::FileDescriptor& root, const base::SystemCalls& calls, Visit&& visit) {
+bool any_file(size_t, const std::string&) { return true; }
+
+// Calls visit(folder descriptor, index, name, stat) for every file two levels down, then for those of the root, if
+// wanted(index, name). What can't be looked at is passed over.
+template <class Visit, class Wanted = bool (*)(size_t, const std::string&)>
+void for_each_file(const base::FileDescriptor& root, const base::SystemCalls& calls, Visit&& visit,
+                   const Wanted& wanted = any_file) {
   const auto look = [&](const base::FileDescriptor& folder, size_t index) {
     const auto entries = base::list_directory_at(folder, calls);
     if (!entries) return;
     for (const base::DirectoryEntry& entry : *entries) {
       struct stat info {};
       if (index == root_folder && entry.kind == base::EntryKind::Folder) continue;
+      if (!wanted(index, entry.name)) continue;
       if (calls.fstatat(folder.get(), entry.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
       visit(folder, index, entry.name, info);
     }
@@ -77,6 +81,21 @@ void for_each_file(const base::FileDescriptor& root, const base::SystemCalls& ca
       look(*folder, i);
   }
   look(root, root_folder);
+}
+
+// The entries of a kind, and when they were made or used last; no other file is looked at.
+std::vector<std::pair<int64_t, std::string>> entries_of(EntryKind kind, const base::FileDescriptor& root,
+                                                        const base::SystemCalls& calls) {
+  std::vector<std::pair<int64_t, std::string>> names;
+  for_each_file(
+      root, calls,
+      [&](const base::FileDescriptor&, size_t, const std::string& name, const struct stat& info) {
+        names.emplace_back(modified_ns(info), name);
+      },
+      [&](size_t folder, const std::string& name) {
+        return folder != root_folder && is_entry_name(name) && name.substr(32) == suffix_of(kind);
+      });
+  return names;
 }
 
 // Lock files of makers that were killed: nobody holds them.
@@ -106,39 +125,29 @@ void restart_log(const base::FileDescriptor& root, int64_t total, const base::Sy
 
 }  // namespace
 
-std::optional<Cache::Kept> Cache::lookup_like(const CacheKey& key) {
-  if (!enabled()) return std::nullopt;
+bool Cache::find_like(std::span<const CacheKey> keys, const std::function<bool(const Kept&)>& take) {
+  if (!enabled() || keys.empty()) return false;
   State& state = *state_;
-  std::vector<std::pair<int64_t, std::string>> names;  // when, which
-  for_each_file(state.root, *state.calls,
-                [&](const base::FileDescriptor&, size_t folder, const std::string& name, const struct stat& info) {
-                  if (folder != root_folder && is_entry_name(name) && name.substr(32) == suffix_of(key.kind()))
-                    names.emplace_back(modified_ns(info), name);
-                });
+  const EntryKind kind = keys.front().kind();
+  auto names = entries_of(kind, state.root, *state.calls);
   std::sort(names.rbegin(), names.rend());
-  for (const auto& [when, name] : names) {
-    const std::string digest = name.substr(0, 32);
-    auto entry = state.read(name, key.kind(), [&](std::string_view text) {
-      return text.starts_with(key.text()) && digest_hex_of(key.kind(), text) == digest;
+  return std::any_of(names.begin(), names.end(), [&](const auto& one) {
+    const std::string digest = one.second.substr(0, 32);
+    auto entry = state.read(one.second, kind, [&](std::string_view text) {
+      return std::any_of(keys.begin(), keys.end(), [&](const CacheKey& key) { return text.starts_with(key.text()); }) &&
+             digest_hex_of(kind, text) == digest;
     });
-    if (!entry) continue;
+    if (!entry || !take({std::move(*entry), digest})) return false;
     ++state.hits;
-    return Kept{std::move(*entry), digest};
-  }
-  return std::nullopt;
+    return true;
+  });
 }
 
 std::vector<Cache::Stored> Cache::entries(EntryKind kind) {
   std::vector<Stored> result;
   if (!enabled()) return result;
   State& state = *state_;
-  std::vector<std::string> names;
-  for_each_file(state.root, *state.calls,
-                [&](const base::FileDescriptor&, size_t folder, const std::string& name, const struct stat&) {
-                  if (folder != root_folder && is_entry_name(name) && name.substr(32) == suffix_of(kind))
-                    names.push_back(name);
-                });
-  for (const std::string& name : names) {
+  for (const auto& [when, name] : entries_of(kind, state.root, *state.calls)) {
     std::string key;
     auto entry = state.read(name, kind, [&](std::string_view text) {
       key = text;

@@ -58,19 +58,36 @@ TEST_F(CacheTest, FindsTheNewestOfThoseAlike) {
   cache->store(made_by(2, "newest"), entry_of(3));
   cache->store(key_of(1, EntryKind::Package).add("compiler", "newest"), entry_of(4));
   set_age(cache->path_of(made_by(1, "old")), 100);
-  const auto found = cache->lookup_like(key_of(1));
-  ASSERT_TRUE(found);
-  EXPECT_TRUE(same(found->entry, entry_of(2)));
-  EXPECT_EQ(found->digest_hex, made_by(1, "new").digest_hex());
-  EXPECT_TRUE(same(cache->lookup_like(made_by(1, "old"))->entry, entry_of(1)));
-  EXPECT_FALSE(cache->lookup_like(key_of(4)));
+  // The digests of those that are offered, until so many are.
+  const auto offered = [&](const std::vector<CacheKey>& keys, size_t until = 1) {
+    std::vector<std::string> digests;
+    const bool found = cache->find_like(keys, [&](const Cache::Kept& kept) {
+      digests.push_back(kept.digest_hex);
+      return digests.size() == until;
+    });
+    EXPECT_EQ(found, digests.size() == until);
+    return digests;
+  };
+  using Digests = std::vector<std::string>;
+  const std::string old_one = made_by(1, "old").digest_hex(), new_one = made_by(1, "new").digest_hex();
+  EXPECT_EQ(offered({key_of(1)}), Digests{new_one});
+  EXPECT_EQ(offered({key_of(1)}, 2), (Digests{new_one, old_one})) << "what is not taken is passed over";
+  EXPECT_EQ(offered({key_of(1)}, 3), (Digests{new_one, old_one})) << "there are no more";
+  EXPECT_EQ(offered({key_of(4), made_by(1, "old")}), Digests{old_one});
+  EXPECT_EQ(offered({key_of(4), made_by(1, "old"), key_of(1)}), Digests{new_one}) << "the newest of all keys'";
+  EXPECT_EQ(offered({key_of(4)}), Digests{});
+  EXPECT_EQ(offered({}), Digests{});
   // A file under the name of another key is passed over.
   base::WriteOptions private_file;
   private_file.mode = 0600;
   ASSERT_TRUE(base::write_file_atomically(cache->path_of(made_by(1, "new")), encode_entry(made_by(1, "x"), entry_of(9)),
                                           private_file));
-  EXPECT_TRUE(same(cache->lookup_like(key_of(1))->entry, entry_of(1)));
-  EXPECT_FALSE(Cache::disabled("")->lookup_like(key_of(1)));
+  const std::vector<CacheKey> keys{key_of(1)};
+  EXPECT_TRUE(cache->find_like(keys, [&](const Cache::Kept& kept) {
+    EXPECT_TRUE(same(kept.entry, entry_of(1)));
+    return true;
+  }));
+  EXPECT_FALSE(Cache::disabled("")->find_like(keys, [](const Cache::Kept&) { return true; }));
 }
 
 TEST_F(CacheTest, FolderAndFilesArePrivate) {

@@ -118,9 +118,9 @@ TEST(PlanProgram, WhyThereIsNoKernelIsNamed) {
   const auto graph =
       test::bind_program_text("def f(x: f32[\"b\", \"m\", 8], w: f32[\"b\", 8, 4]):\n    y = x @ w\n    return y\n");
   ASSERT_TRUE(graph) << graph.error().render();
-  for (const auto& [backend, arch] : {std::pair{Backend::cuda, "sm_90a"}, std::pair{Backend::cuda, "sm_100a"},
-                                      std::pair{Backend::hip, "gfx1100"}, std::pair{Backend::hip, "gfx942"},
-                                      std::pair{Backend::metal, "apple7"}, std::pair{Backend::metal, "mac2"}}) {
+  for (const auto& [backend, arch] :
+       {std::pair{Backend::cuda, "sm_90a"}, std::pair{Backend::cuda, "sm_100a"}, std::pair{Backend::hip, "gfx1100"},
+        std::pair{Backend::hip, "gfx942"}, std::pair{Backend::metal, "apple7"}, std::pair{Backend::metal, "mac2"}}) {
     const auto plan = plan::plan_program(*graph, {backend, {}, arch}, {}, {{"b", int64_t{10'000'000'000}}});
     ASSERT_FALSE(plan) << arch;
     EXPECT_EQ(plan.error().code(), 406) << plan.error().render();
