@@ -66,6 +66,8 @@ CODETTA_FN i32 reread_own(i32 x) {
   asm volatile("" : "+v"(x));
   return x;
 }
+// Stores before it are not compared with those behind it: Clang looks for dead ones among the last ninety of each.
+CODETTA_FN void part_stores() { asm volatile("" ::: "memory"); }
 
 // --- memory
 // -----------------------------------------------------------------------------------------------------------

@@ -188,19 +188,8 @@ class CudaPrinter {
   // Whether pieces that are not complete are few. For NVRTC they ask then, too, which costs them a few percent.
   [[nodiscard]] bool is_even() const { return map_ == nullptr && config_.even; }
   // Whether each row finds its places anew: Clang would step a pointer to each element of each operand from row to row,
-  // and for many by index terms set up and carry more of them than a row has work.
-  [[nodiscard]] bool steps_apart(uint32_t index) const {
-    const package::Phase& phase = program_.phases[index];
-    const auto by_terms = [&](uint32_t operand) {
-      return program_.operands[operand].access == package::Access::Indexed;
-    };
-    const auto loads = std::count_if(phase.insts.begin(), phase.insts.end(), [&](const package::Inst& inst) {
-      return inst.kind == package::Inst::Kind::Load && by_terms(inst.index);
-    });
-    const auto stores = std::count_if(phase.stores.begin(), phase.stores.end(),
-                                      [&](const package::Store& store) { return by_terms(store.operand); });
-    return is_hip(options_.arch) && loads + stores > 3;
-  }
+  // for which it looks long, and which take more registers.
+  [[nodiscard]] bool steps_apart() const { return is_hip(options_.arch); }
   // Whether reductions of everything end behind all forms of a piece, by one text, of which there were one a form.
   [[nodiscard]] bool ends_apart(const PhaseText& phase) const { return !is_hip(options_.arch) && !phase.end.empty(); }
   // Whether what a piece loads is asked for before its accumulators are there.
@@ -401,10 +390,10 @@ void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& p
   }
   const auto otherwise = out.block("if constexpr (!complete)");
   out.line("#pragma unroll 1");
-  const std::string_view counter = steps_apart(index) ? "at" : "r";
+  const std::string_view counter = steps_apart() ? "at" : "r";
   const auto loop =
       out.block("for (i32 ", counter, " = f.first_row(); ", counter, " < f.end_row(); ", counter, " += f.row_step())");
-  if (steps_apart(index)) out.line("const i32 r = reread_own(at);");
+  if (steps_apart()) out.line("const i32 r = reread_own(at);");
   out.line("Loads", index, " held;");
   out.line("States", index, " states[1];");
   if (!phase.loads.empty()) out.line("fetch(r, held);");

@@ -161,7 +161,9 @@ std::vector<Made> make_all(const std::vector<Unit>& units, const toolchain::Host
   std::vector<Made> all(units.size());
   // Each that can be is compiled in parts, however many are at once.
   const int jobs = options.times ? 1 : options.jobs, processors = 2 * jobs;
-  toolchain::HipBuilder together(toolchain::Cache::disabled("kernels are compiled anew"), processors);
+  // All families' headers stay in memory: there are more than an ordinary process has, and no cache to find them in.
+  constexpr size_t most_bytes = size_t{1} << 30;
+  toolchain::HipBuilder together(toolchain::Cache::disabled("kernels are compiled anew"), processors, most_bytes);
   const auto job_of = [&](size_t i) {
     return toolchain::HipJob{units[i].source, units[i].label, units[i].flags, headers, {}, !units[i].calls};
   };

@@ -87,6 +87,7 @@ CODETTA_FN void store_piece(T* piece, const Block<Matrix, T> (&acc)[S::blocks_m 
           for (int r = 0; r < Matrix::accumulators; ++r)
             to[(i * 16 - m + Matrix::result_row(0, r)) * S::piece_ld + j * 16 - n] = acc[i * S::blocks_n + j][r];
         }
+        part_stores();
       }
     }
   }
