@@ -75,7 +75,10 @@ Result<std::string> text_of(const Case& c) {
   CODETTA_TRY(const Emitted emitted, emit_case(c));
   return emitted.golden;
 }
-Result<std::string> text_of(const HostCase& c) { return emit_host_case(c); }
+Result<std::string> text_of(const HostCase& c) {
+  CODETTA_TRY(const HostText emitted, emit_host_case(c));
+  return emitted.golden;
+}
 
 template <class AnyCase>
 void expect_as_reviewed(const AnyCase& c) {
@@ -119,6 +122,33 @@ TEST(GoldenFiles, EveryOperationIsInOne) {
   for (const char* word : {"[full", "[row", "[column", "[scalar", "[indexed", "reduce row sum", "reduce column max",
                            "reduce all min", "reduce row logsumexp", "phase 2", "split columns"})
     EXPECT_NE(all.find(word), std::string::npos) << word;
+}
+
+// Every step that a program can have is in a text of each backend that has it (docs/features.md).
+TEST(GoldenFiles, EveryStepIsInHostText) {
+  std::map<std::string, std::set<std::string>> found;
+  for (const HostCase& c : host_cases()) {
+    const auto emitted = emit_host_case(c);
+    ASSERT_TRUE(emitted.has_value()) << c.name;
+    const std::string backend(c.target.substr(0, c.target.find(':')));
+    found[c.form == HostCase::Form::Python ? "python " + backend : backend].insert(emitted->steps.begin(),
+                                                                                   emitted->steps.end());
+  }
+  const std::set<std::string> usual{"define_symbol", "check", "launch_kernel", "allocate_from_pool", "free", "return"};
+  const std::set<std::string> more{"while", "if", "reuse", "copy", "reinterpret"};
+  for (const char* backend : {"cpu", "cuda", "hip", "metal", "python cpu", "python cuda"}) {
+    for (const std::string& kind : usual) EXPECT_TRUE(found[backend].contains(kind)) << backend << " " << kind;
+    if (std::string_view(backend) == "metal") continue;
+    for (const std::string& kind : more) EXPECT_TRUE(found[backend].contains(kind)) << backend << " " << kind;
+  }
+  for (const char* backend : {"cpu", "cuda", "python cpu", "python cuda"}) {
+    for (const char* kind : {"index_put", "scatter"})
+      EXPECT_TRUE(found[backend].contains(kind)) << backend << " " << kind;
+  }
+  for (const char* backend : {"cpu", "cuda", "python cpu"}) {
+    for (const char* kind : {"call_extern", "select_output"})
+      EXPECT_TRUE(found[backend].contains(kind)) << backend << " " << kind;
+  }
 }
 
 TEST(GoldenSources, CompileAlone) {

@@ -5,7 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "device/embedded.hpp"
+#include "emit/host/metal.hpp"
 #include "emit/host/nvcc.hpp"
+#include "emit/host/python.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
 #include "ir/bind.hpp"
@@ -26,6 +31,62 @@ def chain(x: bf16["m", 4096], w: bf16[4096, 4096], b: bf16[4096], v: bf16[4096, 
     y = hidden @ v * alpha
     return y
 )";
+
+constexpr const char* maps = R"(
+def maps(q: f32["heads", "s", 64], k: f32["heads", "t", 64], ids: i64["s"], table: f32[100, 64]):
+    scores = softmax(q @ transpose(k) * 0.125)
+    largest = max(scores, dim=0, keepdim=False)
+    rows = take(table, ids)[:s // 2]
+    return scores, largest, rows
+)";
+
+// A loop with a branch in it, a number, and an operand that is given up.
+constexpr const char* control = R"(
+def more(i, x, w, most):
+    return (i < most) & (sum(x) < 100.0)
+
+def twice(x):
+    return x * 2.0
+
+def less(x):
+    return x - 1.0
+
+def turn(i, x, w, most):
+    y = cond(max(x, dim=(0, 1)) > 0.5, twice, less, x)
+    return i + 1, relu(y @ w), w, most
+
+def control(x: donated[f32["n", 16]], w: f32[16, 16], most: i32):
+    i, y, _, _ = while_loop(more, turn, 0, x * 0.5, w, most)
+    return i, y
+)";
+
+constexpr const char* writes = R"(
+def writes(t: f32["v", 8], places: i64["r"], rows: f32["r", 8], i: i32["r", 8]):
+    y = index_put(t, places, rows, accumulate=True)
+    z = scatter(y * 0.5, i, rows, dim=0, reduce="max")
+    return y, z
+)";
+
+constexpr const char* externs = R"(
+def externs(x: f32["m", 8], alpha: f32):
+    h = call_extern("filter", x, alpha, out="f32[m, 8]")
+    values, places = call_extern("largest", h * 2.0, out=("f32[m, 3]", "i64[m, 3]"), form="alloc")
+    y = values + 1.0
+    return y, places
+)";
+
+constexpr const char* own = R"(
+def own_kernel(x: f32["m", 64], w: f32[64, 64], scale: f32):
+    h = relu(x @ w)
+    s = user_kernel("own", h, scale, out="f32[m, 64]")
+    y = s @ w
+    return y
+)";
+
+constexpr HostCase placed(HostCase c) {
+  c.places = true;
+  return c;
+}
 
 }  // namespace
 
@@ -55,16 +116,19 @@ def sizes(x: bf16["n", "k"], w: bf16["k", "2*n"], v: f32["2*n"]):
     y = silu(x @ w) * v
     return y
 )"},
-      HostCase{"host_maps", "cpu:avx2", "", "", R"(
-def maps(q: f32["heads", "s", 64], k: f32["heads", "t", 64], ids: i64["s"], table: f32[100, 64]):
-    scores = softmax(q @ transpose(k) * 0.125)
-    largest = max(scores, dim=0, keepdim=False)
-    rows = take(table, ids)[:s // 2]
-    return scores, largest, rows
-)"},
+      HostCase{"host_maps", "cpu:avx2", "", "", maps},
+      placed(HostCase{"host_control", "cpu:avx2", "", "", control}),
+      placed(HostCase{"host_writes", "cpu:avx2", "", "", writes}),
+      placed(HostCase{"host_externs", "cpu:avx2", "", "", externs}),
+      placed(HostCase{"host_own_kernel", "cpu:avx2", "", "", own, HostCase::Form::Cpp, R"(
+void own(Tensor<const float, 2> x, float scale, Tensor<float, 2> y) {
+  for (int64_t r = 0; r < x.size(0); ++r)
+    for (int64_t c = 0; c < 64; ++c) y(r, c) = scale * x(r, c);
+}
+)"}),
       HostCase{"host_cuda_chain", "cuda:sm_90a", "", "", chain},
       HostCase{"host_hip_chain", "hip:gfx942", "", "", chain},
-      HostCase{"host_nvcc_chain", "cuda:sm_90a", "", "", chain, true},
+      HostCase{"host_nvcc_chain", "cuda:sm_90a", "", "", chain, HostCase::Form::Nvcc},
       HostCase{"host_cuda_constants", "cuda:sm_80", "w1 b1", "w2", R"(
 def classifier(x: f32["batch", 64], w1: f32[64, 128], b1: f32[128], w2: f32[128, "classes"]):
     hidden = relu(x @ w1 + b1)
@@ -96,11 +160,105 @@ def branch(x: f32["m", "k"], w: f32["k", "n"], flag: bool[1]):
     y = cond(flag, left, right, t)
     return y
 )"},
+      placed(HostCase{"host_cuda_control", "cuda:sm_80", "", "", control}),
+      placed(HostCase{"host_cuda_writes", "cuda:sm_80", "", "", writes}),
+      placed(HostCase{"host_cuda_externs", "cuda:sm_80", "", "", externs}),
+      // All that a launch can ask for, but what no two of can be asked for at once: host_cuda_cooperative has the rest.
+      placed(HostCase{"host_cuda_own_kernel", "cuda:sm_90a", "", "", own, HostCase::Form::Cpp, R"(
+#pragma codetta kernel(x: f32[m, n], scale: f32, out y: f32[m, n])
+#pragma codetta sizes(m: i32, n, stride(x, 0)) config(ROWS = 4)
+#pragma codetta block(32, ROWS) grid(2 * ceil_div(m, 2 * ROWS)) shared(4 * n * ROWS) cluster(2) dependent
+#pragma codetta map(x, box(ROWS, 32), swizzle(128)) window(y, bytes = 4 * n * m, percent = 60)
+extern "C" __global__ void own(const __grid_constant__ TensorMap x, float scale, float* y, int m, int64_t n, int64_t stride) {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+)"}),
+      placed(HostCase{"host_cuda_cooperative", "cuda:sm_90a", "", "", R"(
+def convolution(x: bf16["b", 14, 14, 64]):
+    y = user_kernel("own", x, out="f32[b, 14, 14]")
+    return y
+)",
+                      HostCase::Form::Cpp, R"(
+#pragma codetta kernel(x: bf16[b, h, w, c], out y: f32[b, h, w])
+#pragma codetta im2col(x, filter(3, 3), padding(1, 2), padding_after(2, 1), dilation(2, 1), stride(1, 2), channels(64), pixels(64))
+#pragma codetta block(128) grid(b) cooperative
+extern "C" __global__ void own(const __grid_constant__ TensorMap x, float* y) {}
+)"}),
+      placed(HostCase{"host_hip_own_kernel", "hip:gfx942", "", "", own, HostCase::Form::Cpp, R"(
+#pragma codetta kernel(x: f32[m, n], scale: f32, out y: f32[m, n])
+#pragma codetta sizes(m: i32, n, stride(x, 0)) config(ROWS = 4)
+#pragma codetta block(64, ROWS) grid(ceil_div(m, ROWS)) shared(4 * n * ROWS) cooperative
+extern "C" __global__ void own(const float* x, float scale, float* y, int m, int64_t n, int64_t stride) {}
+)"}),
+      placed(HostCase{"host_hip_control", "hip:gfx1100", "", "", control}),
+      placed(HostCase{"host_metal_chain", "metal:apple9", "", "", chain, HostCase::Form::Metal}),
+      placed(HostCase{"host_metal_maps", "metal:apple7", "", "", maps, HostCase::Form::Metal}),
+      placed(HostCase{"host_python_maps", "cpu:avx2", "", "", maps, HostCase::Form::Python}),
+      placed(HostCase{"host_python_control", "cpu:avx2", "", "", control, HostCase::Form::Python}),
+      placed(HostCase{"host_python_writes", "cpu:avx2", "", "", writes, HostCase::Form::Python}),
+      placed(HostCase{"host_python_externs", "cpu:avx2", "", "", externs, HostCase::Form::Python}),
+      placed(HostCase{"host_python_cuda_chain", "cuda:sm_90a", "", "", chain, HostCase::Form::Python}),
+      placed(HostCase{"host_python_cuda_control", "cuda:sm_80", "", "", control, HostCase::Form::Python}),
+      placed(HostCase{"host_python_cuda_writes", "cuda:sm_80", "", "", writes, HostCase::Form::Python}),
   };
   return cases;
 }
 
-Result<std::string> emit_host_case(const HostCase& c) {
+namespace {
+
+// The user's kernel, if there is one.
+std::vector<plan::UserSource> sources_of(const HostCase& c, const Target& target) {
+  using Language = plan::UserSource::Language;
+  if (c.kernel.empty()) return {};
+  const Language language = target.backend == Backend::cpu    ? Language::Cpp
+                            : target.backend == Backend::cuda ? Language::Cuda
+                                                              : Language::Hip;
+  return {{"own", std::string(c.kernel.substr(1)), language, "own.txt"}};
+}
+
+std::set<std::string> steps_of(const package::Package& package) {
+  std::set<std::string> kinds;
+  const auto add = [&](const package::StepList& list) {
+    for (const package::Step& step : list) kinds.emplace(package::name_of(step));
+  };
+  add(package.steps);
+  for (const package::StepList& list : package.step_lists) add(list);
+  return kinds;
+}
+
+Result<std::string> python_text(package::Package package) {
+  for (package::Kernel& kernel : package.kernels) kernel.binary = "code of " + kernel.name;
+  CODETTA_TRY(std::string text, emit::host::emit_python(package, {}));
+  for (const char* file : {"host/program.py", "host/program_cuda.py"}) {
+    const std::string_view begin = device::find_file(file)->text;
+    if (const size_t at = text.find(begin); at != std::string::npos)
+      text.replace(at, begin.size(), std::string("... ") + file + " ...\n");
+  }
+  return text;
+}
+
+// Without the headers that stand in front of a text, and without the kernels.
+std::string metal_part(const emit::host::File& file) {
+  std::string text = file.text;
+  if (file.name.ends_with(".metal")) text = "... the kernel ...\n";
+  const size_t headers = text.find("// ---- device/"),
+               own = text.find("namespace codetta::host {\nnamespace {\nconstexpr");
+  if (headers < own && own != std::string::npos) text.replace(headers, own - headers, "... host/metal.h ...\n");
+  return "== " + file.name + "\n" + text + "\n";
+}
+
+std::string without_source(std::string text, const package::Package& package) {
+  for (const package::Kernel& kernel : package.kernels) {
+    if (kernel.source.empty()) continue;
+    if (const size_t at = text.find(kernel.source); at != std::string::npos)
+      text.replace(at, kernel.source.size(), "... the kernel ...\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<HostText> emit_host_case(const HostCase& c) {
   CODETTA_TRY(const Target target, Target::parse(c.target));
   CODETTA_TRY(const ir::ProgramFunction function,
               frontend::parse_program(std::make_shared<const diag::SourceText>("program.py", std::string(c.text))));
@@ -108,9 +266,20 @@ Result<std::string> emit_host_case(const HostCase& c) {
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
   plan::MachineFacts machine;
   machine.isa = target.isa;
-  CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target, machine, {}));
+  CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target, machine, {}, sources_of(c, target)));
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.name = function.name, .build_id = "golden"}));
 
+  for (size_t k = 0; c.places && k < made.kernels.size(); ++k) {
+    const std::string called = made.kernels[k].name, place = fmt::format("codetta_kernel_{}", k);
+    for (std::string* text : {&made.kernels[k].name, &made.kernels[k].symbol}) {
+      if (*text == called) *text = place;
+    }
+  }
+  HostText result{{}, steps_of(made)};
+  if (c.form == HostCase::Form::Python) {
+    CODETTA_TRY(result.golden, python_text(std::move(made)));
+    return result;
+  }
   emit::host::Program program;
   program.function = function.name;
   program.package = std::make_shared<const package::Package>(std::move(made));
@@ -118,6 +287,10 @@ Result<std::string> emit_host_case(const HostCase& c) {
     program.origins.emplace_back("program.py: " + kernel.name);
     if (target.backend != Backend::cpu) {
       program.images.push_back("image_of_" + kernel.name);
+      continue;
+    }
+    if (package::is_user(kernel.config)) {
+      program.functions.push_back({"", "", kernel.name});
       continue;
     }
     const auto* product = std::get_if<package::CpuGemmConfig>(&kernel.config);
@@ -149,23 +322,25 @@ Result<std::string> emit_host_case(const HostCase& c) {
   library.version = "0";
   library.programs.push_back(std::move(program));
   if (!c.weights.empty()) library.weights_file = "weights.safetensors";
+  const package::Package& package = *library.programs[0].package;
+  if (c.form == HostCase::Form::Metal) {
+    CODETTA_CHECK_OK(emit::host::check_metal_library(library));
+    for (const emit::host::File& file : emit::host::print_metal(library)) result.golden += metal_part(file);
+    return result;
+  }
   CODETTA_CHECK_OK(emit::host::check_library(library));
   std::string beside;
-  if (c.nvcc) {
+  if (c.form == HostCase::Form::Nvcc) {
     const auto units = emit::host::print_nvcc_kernels(library);
-    for (const emit::host::NvccUnit& unit : units) {
-      std::string file = unit.text;
-      for (const package::Kernel& kernel : library.programs[0].package->kernels) {
-        if (const size_t at = file.find(kernel.source); at != std::string::npos)
-          file.replace(at, kernel.source.size(), "... the kernel ...\n");
-      }
-      beside += "\n== " + unit.file + "\n" + file;
-    }
+    for (const emit::host::NvccUnit& unit : units)
+      beside += "\n== " + unit.file + "\n" + without_source(unit.text, package);
     beside += "\n== build.sh\n" + emit::host::nvcc_script(library, units, "libgolden.so");
   }
-  std::string text = "== header\n" + emit::host::print_header(library);
-  for (const emit::host::File& file : emit::host::print_cpp(library)) text += "\n== " + file.name + "\n" + file.text;
-  return text + beside;
+  result.golden = "== header\n" + emit::host::print_header(library);
+  for (const emit::host::File& file : emit::host::print_cpp(library))
+    result.golden += "\n== " + file.name + "\n" + file.text;
+  result.golden += beside;
+  return result;
 }
 
 }  // namespace codetta::golden
