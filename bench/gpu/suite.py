@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fused GEMMs on one NVIDIA GPU: ours against cuBLAS (through PyTorch), PyTorch eager and torch.compile, in turn, on the same tensors and
-stream. Usage: suite.py BRIDGE.so [--rows 1,2,...] [--tune N] [--seconds S] [--compile] [--vendor] [--out FILE.md]
+"""Fused GEMMs on one NVIDIA GPU: ours against cuBLAS (through PyTorch), cuBLASLt's own epilogue where it has this one, PyTorch eager and
+torch.compile, in turn, on the same tensors and stream.
+Usage: suite.py BRIDGE.so [--rows 1,2,...] [--tune N] [--seconds S] [--compile] [--autotune] [--vendor] [--stream] [--out FILE.md]
 
 Every row: normal random data, results checked against float64 on a sample of rows, buffers rotated past twice the L2 cache where memory
 is the limit, CUDA graphs replayed in turn, medians. A ratio is the best peer's time over ours. Ours are kernels of our own; --vendor adds
-what is picked where those of cuBLASLt compete (tuned over the same number, if any)."""
+what is picked where those of cuBLASLt compete (tuned over the same number, if any). --compile adds torch.compile by its defaults, --autotune
+with max-autotune; --stream enqueues calls one by one instead of replaying graphs, so that the host's time counts where it is the longer.
+The last ratio is against the fastest product and one kernel for all that follows (torch.compile by its defaults); beside it what 85 % of the
+gain would be that the bytes saved allow."""
 import argparse
 import ctypes
 import os
@@ -15,8 +19,9 @@ import time
 
 import torch
 
-F = torch.nn.functional
-NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.int8: "i8", torch.int32: "i32"}
+from rows import DROPPED, E4M3, EPILOGUES, MASK, ROWS
+
+NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.int8: "i8", torch.int32: "i32", torch.int64: "i64", E4M3: "f8e4m3"}
 
 
 class Tensor(ctypes.Structure):
@@ -43,22 +48,17 @@ class Bridge:
             item.shape, item.strides = (ctypes.c_int64 * 3)(*value.shape, *pad), (ctypes.c_int64 * 3)(*value.stride(), *pad)
         return items
 
-    @staticmethod
-    def math(tensors):
-        """What the peers are allowed: PyTorch multiplies float32 as TF32 here."""
-        return b"tf32" if tensors["A"].dtype == torch.float32 else b"strict"
-
-    def prepare(self, epilogue, tensors, only="", candidates=0, vendor=False):
+    def prepare(self, case, tensors, only="", candidates=0, vendor=False, text=None):
         items, message = self.items(tensors), ctypes.create_string_buffer(8192)
-        handle = self.code.bridge_prepare(epilogue.encode(), items, len(items), (Scalar * 0)(), 0, self.math(tensors), only.encode(), int(vendor), candidates, message, len(message))
+        handle = self.code.bridge_prepare((case.text if text is None else text).encode(), items, len(items), (Scalar * 0)(), 0, case.math, only.encode(), int(vendor), candidates, message, len(message))
         if not handle:
             raise RuntimeError(message.value.decode())
         return ctypes.c_void_p(handle)
 
-    def kernels(self, epilogue, tensors):
+    def kernels(self, case, tensors):
         """Names and estimated microseconds, best first."""
         items, room = self.items(tensors), ctypes.create_string_buffer(1 << 16)
-        if self.code.bridge_kernels(epilogue.encode(), items, len(items), self.math(tensors), room, len(room)):
+        if self.code.bridge_kernels(case.text.encode(), items, len(items), case.math, room, len(room)):
             raise RuntimeError(room.value.decode())
         return [(line.split()[0], float(line.split()[1])) for line in room.value.decode().splitlines()]
 
@@ -73,124 +73,125 @@ class Bridge:
         return name, float(milliseconds)
 
 
-def one_line(name, parameters, *statements):
-    return f"def {name}({', '.join(['accum', *parameters])}): " + "; ".join(statements)
-
-
-# The epilogues: our text, the tensors that it takes (name -> shape of m, n and dtype), its outputs, and the same in PyTorch.
-
-EPILOGUES = {
-    "none": ("", {}, {"D": (lambda m, n: (m, n), None)}, lambda x, t: (x,)),
-    "bias + ReLU": (one_line("f", ["bias"], "D = relu(accum + bias)", "return D"), {"bias": (lambda m, n: (n,), None)},
-                    {"D": (lambda m, n: (m, n), None)}, lambda x, t: (F.relu(x + t["bias"]),)),
-    "bias + GELU": (one_line("f", ["bias"], 'D = gelu(accum + bias, approximate="tanh")', "return D"), {"bias": (lambda m, n: (n,), None)},
-                    {"D": (lambda m, n: (m, n), None)}, lambda x, t: (F.gelu(x + t["bias"], approximate="tanh"),)),
-    "bias + sigmoid": (one_line("f", ["bias"], "D = sigmoid(accum + bias)", "return D"), {"bias": (lambda m, n: (n,), None)},
-                       {"D": (lambda m, n: (m, n), None)}, lambda x, t: (torch.sigmoid(x + t["bias"]),)),
-    "relu_aux_store": (one_line("f", ["C"], "F = accum * 0.5 + C * 2.0", "D = relu(F)", "return D, F"), {"C": (lambda m, n: (m, n), None)},
-                       {"D": (lambda m, n: (m, n), None), "F": (lambda m, n: (m, n), None)},
-                       lambda x, t: (lambda v: (F.relu(v), v))(x * 0.5 + t["C"] * 2.0)),
-    "residual + row squares": (one_line("f", ["C"], "D = accum + C", "S = sum_of_squares(D, dim=-1)", "return D, S"), {"C": (lambda m, n: (m, n), None)},
-                               {"D": (lambda m, n: (m, n), None), "S": (lambda m, n: (m, 1), torch.float32)},
-                               lambda x, t: (lambda v: (v, v.float().square().sum(-1, keepdim=True)))(x + t["C"])),
-    "residual": (one_line("f", ["C"], "D = accum + C", "return D"), {"C": (lambda m, n: (m, n), None)},
-                 {"D": (lambda m, n: (m, n), None)}, lambda x, t: (x + t["C"],)),
-    "SwiGLU": (one_line("f", [], "g, u = split(accum, 2, dim=-1)", "D = silu(g) * u", "return D"), {},
-               {"D": (lambda m, n: (m, n // 2), None)}, lambda x, t: (lambda g, u: (F.silu(g) * u,))(*x.chunk(2, -1))),
-    "bias + GELU + pre-activation": (one_line("f", ["bias"], "Z = accum + bias", 'D = gelu(Z, approximate="tanh")', "return D, Z"),
-                                     {"bias": (lambda m, n: (n,), None)}, {"D": (lambda m, n: (m, n), None), "Z": (lambda m, n: (m, n), None)},
-                                     lambda x, t: (lambda z: (F.gelu(z, approximate="tanh"), z))(x + t["bias"])),
-    "dGELU + bias gradient": (one_line("f", ["Z"], 'D = accum * dgelu(Z, approximate="tanh")', 'G = sum(D, axis="column")', "return D, G"),
-                              {"Z": (lambda m, n: (m, n), None)}, {"D": (lambda m, n: (m, n), None), "G": (lambda m, n: (n,), torch.float32)},
-                              lambda x, t: (lambda d: (d, d.float().sum(0)))(torch.ops.aten.gelu_backward(x, t["Z"], approximate="tanh"))),
-    "bias * layer scale + residual": (one_line("f", ["bias", "scale", "C"], "D = (accum + bias) * scale + C", "return D"),
-                                      {"bias": (lambda m, n: (n,), None), "scale": (lambda m, n: (n,), None), "C": (lambda m, n: (m, n), None)},
-                                      {"D": (lambda m, n: (m, n), None)}, lambda x, t: ((x + t["bias"]) * t["scale"] + t["C"],)),
-    "accumulate f32": (one_line("f", ["C"], "D = C + accum", "return D"), {"C": (lambda m, n: (m, n), torch.float32)},
-                       {"D": (lambda m, n: (m, n), torch.float32)}, lambda x, t: (x.float() + t["C"],)),
-    "row x column dequantize + bias": (one_line("f", ["r", "c", "bias"], "D = accum * r * c + bias", "return D"),
-                                       {"r": (lambda m, n: (m, 1), torch.float32), "c": (lambda m, n: (n,), torch.float32), "bias": (lambda m, n: (n,), torch.float32)},
-                                       {"D": (lambda m, n: (m, n), torch.bfloat16)}, lambda x, t: ((x * t["r"] * t["c"] + t["bias"]).bfloat16(),)),
-}
-
-# number of the suite (0: none), m, n, k, dtype, epilogue, whether A lies as [K, M] and B as [N, K] (weights of torch.nn.Linear)
-ROWS = [
-    (1, 8192, 8192, 8192, torch.bfloat16, "none", False, False), (101, 4096, 4096, 4096, torch.bfloat16, "none", False, False),
-    (102, 1024, 1024, 1024, torch.bfloat16, "none", False, False), (103, 4096, 2112, 7168, torch.bfloat16, "none", False, True),
-    (2, 4096, 4096, 4096, torch.bfloat16, "bias + GELU", False, True), (3, 1024, 1024, 1024, torch.bfloat16, "bias + ReLU", False, True),
-    (104, 4096, 4096, 4096, torch.bfloat16, "relu_aux_store", False, True), (105, 1024, 1024, 1024, torch.bfloat16, "relu_aux_store", False, True),
-    (5, 4096, 4096, 4096, torch.bfloat16, "residual + row squares", False, True), (6, 4096, 28672, 4096, torch.bfloat16, "SwiGLU", False, True),
-    (7, 4096, 4096, 14336, torch.bfloat16, "residual + row squares", False, True), (10, 16, 28672, 4096, torch.bfloat16, "SwiGLU", False, True),
-    (11, 16, 4096, 14336, torch.bfloat16, "residual + row squares", False, True), (12, 64, 28672, 4096, torch.bfloat16, "SwiGLU", False, True),
-    (13, 128, 4096, 4096, torch.bfloat16, "residual + row squares", False, True), (106, 16, 14336, 4096, torch.bfloat16, "none", False, True),
-    (17, 32, 7168, 8192, torch.bfloat16, "SwiGLU", False, True), (18, 32, 8192, 3584, torch.bfloat16, "residual", False, True),
-    (30, 4096, 4096, 1024, torch.bfloat16, "bias + GELU + pre-activation", False, True),
-    (31, 4096, 4096, 1024, torch.bfloat16, "dGELU + bias gradient", False, False), (33, 12608, 4096, 1024, torch.bfloat16, "bias + GELU", False, True),
-    (34, 12608, 1024, 4096, torch.bfloat16, "bias * layer scale + residual", False, True),
-    (35, 4096, 1024, 12608, torch.bfloat16, "accumulate f32", True, False), (36, 65536, 512, 13, torch.bfloat16, "bias + ReLU", False, True),
-    (37, 65536, 1024, 479, torch.bfloat16, "bias + ReLU", False, True), (38, 65536, 1, 256, torch.bfloat16, "bias + sigmoid", False, True),
-    (39, 4096, 4096, 4096, torch.float32, "bias + ReLU", False, True), (40, 4096, 4096, 4096, torch.int8, "row x column dequantize + bias", False, True),
-]
-
-
 def random_of(shape, dtype):
     if dtype == torch.int8:
         return torch.randint(-128, 128, shape, dtype=dtype, device="cuda")
+    if dtype == torch.int64:
+        return torch.randint(0, 512, shape, dtype=dtype, device="cuda")
     return torch.randn(shape, device="cuda").to(dtype)
+
+
+def poison(tensor):
+    """No result of a kernel: a NaN, in 8-bit floats too."""
+    if tensor.dtype == E4M3:
+        tensor.view(torch.int8).fill_(127)
+    else:
+        tensor.fill_(float("nan") if tensor.is_floating_point() else 77)
 
 
 class Case:
     """One row's tensors, `copies` times, and ways to compute it as functions of a copy's number."""
 
-    def __init__(self, m, n, k, dtype, name, a_columns, b_columns):
-        text, parameters, outputs, reference = EPILOGUES[name]
-        self.m, self.n, self.k, self.dtype, self.text, self.reference = m, n, k, dtype, text, reference
-        bytes_once = (m * k + k * n + m * n) * torch.empty((), dtype=dtype).element_size()
+    def __init__(self, row):
+        self.row, self.epilogue = row, EPILOGUES[row.epilogue]
+        m, n, k, dtype, items = row.m, row.n, row.k, row.dtype, (row.batch,) if row.batch else ()
+        self.m, self.text, self.outputs, self.mask = m, self.epilogue.text, list(self.epilogue.outputs), None
+        # What the peers are allowed: PyTorch multiplies float32 as TF32 here.
+        self.math = b"tf32" if dtype == torch.float32 else b"fp8_fast_accum" if row.fast else b"strict"
+        bytes_once = (m * k + k * n + m * n) * max(row.batch, 1) * torch.empty((), dtype=dtype).element_size()
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         self.copies = 1 if bytes_once > 8 * l2 else max(1, min(16, -(-2 * l2 // bytes_once) + 1))
-        default = torch.bfloat16 if dtype == torch.int8 else dtype
-        scale = (1 / k**0.5) if dtype.is_floating_point else 1
+        byte = torch.empty((), dtype=dtype).element_size() == 1
+        default = torch.bfloat16 if byte else dtype
         self.sets = []
         for _ in range(self.copies):
-            a = random_of((k, m), dtype).t() if a_columns else random_of((m, k), dtype)
-            b = random_of((n, k), dtype).t() if b_columns else random_of((k, n), dtype)
-            if dtype.is_floating_point:
-                b = (b * scale).t().contiguous().t() if b_columns else b * scale
-            tensors = {"A": a, "B": b}
-            for key, (shape, kind) in parameters.items():
+            a_items = (1,) if row.one_a else items
+            a = random_of((*a_items, k, m), dtype).mT if row.a_columns else random_of((*a_items, m, k), dtype)
+            b = random_of((*items, n, k) if row.b_columns else (*items, k, n), dtype)
+            if not byte:
+                b = b * (1 / k**0.5)
+            tensors = {"A": a.expand(row.batch, m, k) if row.one_a else a, "B": b.mT if row.b_columns else b}
+            for key, (shape, kind) in self.epilogue.parameters.items():
                 tensors[key] = random_of(shape(m, n), kind or default)
-            for key, (shape, kind) in outputs.items():
-                tensors[key] = torch.full(shape(m, n), float("nan") if (kind or default).is_floating_point else 77, dtype=kind or default, device="cuda")
+            if dtype == E4M3:
+                tensors["c"] /= k**0.5
+            for key, (shape, kind) in self.epilogue.outputs.items():
+                # Items that share A are columns of one matrix, as their B are of one weight.
+                lies = (m, row.batch, *shape(m, n)[1:]) if row.one_a else (*items, *shape(m, n))
+                result = torch.empty(lies, dtype=kind or default, device="cuda")
+                poison(result)
+                tensors[key] = result.transpose(0, 1) if row.one_a else result
             self.sets.append(tensors)
-        self.outputs = list(outputs)
+        self.one = torch.ones((), device="cuda")
 
     def poison(self):
         for key in self.outputs:
-            self.sets[0][key].fill_(float("nan") if self.sets[0][key].is_floating_point() else 77)
+            poison(self.sets[0][key])
 
-    def product(self, t):
-        if self.dtype == torch.int8:
+    def product(self, t, scaled=False):
+        """What cuBLAS is asked for; 8-bit floats with scales of rows and columns, if any, or with one that is 1."""
+        if self.row.dtype == torch.int8:
             return torch._int_mm(t["A"], t["B"])
+        if self.row.dtype == E4M3:
+            scales = (t["r"], t["c"][None]) if scaled else (self.one, self.one)
+            return torch._scaled_mm(t["A"], t["B"], *scales, out_dtype=torch.bfloat16, use_fast_accum=self.row.fast)
+        if self.row.one_a:
+            x = t["A"][0] @ t["B"].mT.flatten(0, 1).t()
+            return x.unflatten(1, (self.row.batch, -1)).transpose(0, 1)
         return t["A"] @ t["B"]
 
+    def by_peer(self, t):
+        return (self.epilogue.peer or self.epilogue.reference)(self.product(t, scaled=True), t)
+
     def eager(self, i):
-        return self.reference(self.product(self.sets[i]), self.sets[i])
+        return self.by_peer(self.sets[i])
+
+    def draw(self, bridge):
+        """What dropout keeps, told by a kernel that does nothing else."""
+        if DROPPED not in self.text:
+            return
+        t = self.sets[0]
+        tensors = {"A": t["A"], "B": t["B"], "D": torch.empty_like(t["D"], dtype=torch.float32)}
+        handle = bridge.prepare(self, tensors, text=MASK)
+        bridge.run(handle)
+        torch.cuda.synchronize()
+        bridge.code.bridge_release(handle)
+        self.mask = tensors["D"]
 
     def check(self):
         """The largest error over 64 sampled rows, relative to the largest true value; reductions over rows need the whole and are checked whole."""
-        t = self.sets[0]
+        t = {**self.sets[0], **({} if self.mask is None else {"mask": self.mask})}
         rows = torch.randperm(self.m, device="cuda")[:64]
-        x = t["A"][rows].double() @ t["B"].double()
-        part = {key: (v[rows] if v.dim() == 2 and v.shape[0] == self.m else v).double() for key, v in t.items() if key not in ("A", "B") and key not in self.outputs}
+        wide = {key: v.double() for key, v in t.items() if key not in self.outputs}
+
+        def part(v):
+            """Of a tensor that has M the sampled rows; vectors of N and single values have none."""
+            at = list(v.shape).index(self.m) if v.dim() > 1 and self.m in v.shape else None
+            return v if at is None else v.index_select(at, rows)
+
+        parts = {key: part(v) for key, v in wide.items() if key not in ("A", "B")}
+        some = self.epilogue.reference(wide["A"].index_select(-2, rows) @ wide["B"], parts)
         errors = []
-        for key, true in zip(self.outputs, self.reference(x, part)):
-            got = t[key]
+        for at, key in enumerate(self.outputs):
+            true, got = some[at], t[key].double()
             if got.dim() == 1:  # over all rows
-                true, got = self.reference(t["A"].double() @ t["B"].double(), {k: v.double() for k, v in t.items()})[self.outputs.index(key)].double(), got.double()
+                true = self.epilogue.reference(wide["A"] @ wide["B"], wide)[at]
             else:
-                got = got[rows].double()
+                got = part(got)
             errors.append(((got - true.double()).abs().max() / true.double().abs().max()).item())
         return max(errors)
+
+
+class Calls:
+    """All copies, one call after the other, as a program without graphs has them."""
+
+    def __init__(self, call, copies):
+        self.call, self.copies = call, copies
+        self.replay()
+
+    def replay(self):
+        for i in range(self.copies):
+            self.call(i)
 
 
 def graph_of(call, copies):
@@ -241,69 +242,92 @@ def start(options):
     return Bridge(options.bridge), lambda number: not wanted or number in wanted
 
 
+def compiled_of(case, **options):
+    """torch.compile of the whole row."""
+    torch._dynamo.reset()
+    compiled = torch.compile(case.by_peer, **options)
+    return lambda i: compiled(case.sets[i])
+
+
 def main():
     parser = parser_of_rows()
     parser.add_argument("--tune", type=int, default=0)
     parser.add_argument("--compile", action="store_true", help="add torch.compile (inductor) as a peer")
+    parser.add_argument("--autotune", action="store_true", help="add torch.compile with max-autotune, which takes minutes")
     parser.add_argument("--vendor", action="store_true", help="add a column with the vendor family among our candidates")
+    parser.add_argument("--stream", action="store_true", help="calls one by one instead of graphs")
     parser.add_argument("--out", default="")
     options = parser.parse_args()
     bridge, wanted = start(options)
-    lines = []
+    timed = Calls if options.stream else graph_of
     head = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, {time.strftime('%Y-%m-%d')}"
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__))).stdout.strip()
-    lines += [head + (f", commit {commit}" if commit else ""), "", "| row | M x N x K | dtype | epilogue | ours us | kernel | tuned us | with vendor us | cuBLAS alone | eager | compiled | best peer / ours | / tuned | / with vendor | error |",
-              "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    columns = ["row", "M x N x K", "dtype", "epilogue", "ours us", "kernel", "tuned us", "with vendor us", "cuBLAS alone", "cuBLASLt's own", "eager", "compiled", "autotuned",
+               "best peer / ours", "/ tuned", "/ with vendor", "compiled / best of ours (85 % of the gain)", "error"]
+    lines = [head + (f", commit {commit}" if commit else "") + (", plain stream" if options.stream else ", graphs"), "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     print("\n".join(lines), flush=True)
-    for number, m, n, k, dtype, name, a_columns, b_columns in ROWS:
-        if not wanted(number):
+    for row in ROWS:
+        if not wanted(row.number):
             continue
-        cells = [str(number), f"{m} x {n} x {k}", NAMES[dtype], name]
+        items = f"{row.batch} x " if row.batch else ""
+        cells = [str(row.number), f"{items}{row.m} x {row.n} x {row.k}", NAMES[row.dtype] + (", fast sums" if row.fast else ""), row.epilogue]
         try:
-            case = Case(m, n, k, dtype, name, a_columns, b_columns)
-            handles = [bridge.prepare(case.text, t) for t in case.sets]
+            case = Case(row)
+            plain = row.epilogue == "none"
+            handles = [bridge.prepare(case, t) for t in case.sets]
             kernel, milliseconds = bridge.describe(handles[0])
-            graphs = {"ours": graph_of(lambda i: bridge.run(handles[i]), case.copies)}
+            graphs = {"ours": timed(lambda i: bridge.run(handles[i]), case.copies)}
             torch.cuda.synchronize()
+            case.draw(bridge)
             error = case.check()
             chosen = ""
             if options.tune > 0:
-                tuned = [bridge.prepare(case.text, t, candidates=options.tune if i == 0 else 0) for i, t in enumerate(case.sets)]
+                tuned = [bridge.prepare(case, t, candidates=options.tune if i == 0 else 0) for i, t in enumerate(case.sets)]
                 chosen = bridge.describe(tuned[0])[0]
                 if chosen != kernel:
-                    graphs["tuned"] = graph_of(lambda i: bridge.run(tuned[i]), case.copies)
+                    graphs["tuned"] = timed(lambda i: bridge.run(tuned[i]), case.copies)
                 handles += tuned
             with_vendor = ""
             if options.vendor:
-                both = [bridge.prepare(case.text, t, vendor=True, candidates=options.tune if i == 0 else 0) for i, t in enumerate(case.sets)]
+                both = [bridge.prepare(case, t, vendor=True, candidates=options.tune if i == 0 else 0) for i, t in enumerate(case.sets)]
                 with_vendor = bridge.describe(both[0])[0]
                 if with_vendor not in (kernel, chosen):
                     case.poison()
-                    graphs["with vendor"] = graph_of(lambda i: bridge.run(both[i]), case.copies)
+                    graphs["with vendor"] = timed(lambda i: bridge.run(both[i]), case.copies)
                     torch.cuda.synchronize()
                     error = max(error, case.check())
                 handles += both
-            graphs["cuBLAS alone"] = graph_of(lambda i: case.product(case.sets[i]), case.copies)
-            graphs["eager"] = graph_of(case.eager, case.copies)
-            if options.compile and name != "none":
+            graphs["cuBLAS alone"] = timed(lambda i: case.product(case.sets[i]), case.copies)
+            peers = {}
+            if case.epilogue.menu:
+                peers["cuBLASLt's own"] = lambda: lambda i: case.epilogue.menu(case.sets[i])
+            if not plain:
+                peers["eager"] = lambda: case.eager
+            if options.compile and not plain:
+                peers["compiled"] = lambda: compiled_of(case)
+            if options.autotune and not plain:
+                peers["autotuned"] = lambda: compiled_of(case, mode="max-autotune-no-cudagraphs")
+            for name, peer in peers.items():
                 try:
-                    torch._dynamo.reset()
-                    compiled = torch.compile(lambda t: case.reference(case.product(t), t))
-                    graphs["compiled"] = graph_of(lambda i: compiled(case.sets[i]), case.copies)
-                except Exception:  # a peer that fails is no peer of this row
+                    graphs[name] = timed(peer(), case.copies)
+                except Exception as problem:  # a peer that fails is no peer of this row
+                    print(f"row {row.number}: {name} fails: {' '.join(str(problem).split())[:200]}", file=sys.stderr, flush=True)
                     torch.cuda.synchronize()
             took = measure(graphs, case.copies, options.seconds)
-            peer = min(took[x] for x in took if x not in ("ours", "tuned", "with vendor", "cuBLAS alone")) if name != "none" else took["cuBLAS alone"]
+            peer = min([took[x] for x in peers if x in took] or [took["cuBLAS alone"]])
             best = min(took["ours"], took.get("tuned", took["ours"]))
             # The same kernel is not timed twice.
             third = took.get("with vendor", took.get("tuned", took["ours"]) if with_vendor == chosen else took["ours"])
-            cells += [f"{took['ours']:.2f}", kernel.removeprefix("cuda_").removesuffix("_sm_90a"),
+            time_of = {name: f"{us:.2f}" for name, us in took.items()}
+            gain = f"{took['compiled'] / best:.3f} ({1 + 0.85 * (row.fusion - 1):.3f})" if row.fusion and "compiled" in took else ""
+            cells += [time_of["ours"], kernel.removeprefix("cuda_").removesuffix("_sm_90a"),
                       f"{best:.2f} {chosen.removeprefix('cuda_').removesuffix('_sm_90a')}" if "tuned" in took else "",
-                      f"{third:.2f} {with_vendor.removeprefix('cuda_').removesuffix('_sm_90a')}" if options.vendor else "", f"{took['cuBLAS alone']:.2f}", f"{took['eager']:.2f}",
-                      f"{took['compiled']:.2f}" if "compiled" in took else "", f"{peer / took['ours']:.3f}", f"{peer / best:.3f}", f"{peer / third:.3f}" if options.vendor else "", f"{error:.1e}"]
+                      f"{third:.2f} {with_vendor.removeprefix('cuda_').removesuffix('_sm_90a')}" if options.vendor else "",
+                      *(time_of.get(name, "") for name in ("cuBLAS alone", "cuBLASLt's own", "eager", "compiled", "autotuned")),
+                      f"{peer / took['ours']:.3f}", f"{peer / best:.3f}", f"{peer / third:.3f}" if options.vendor else "", gain, f"{error:.1e}"]
             for handle in handles:
                 bridge.code.bridge_release(handle)
-            del graphs, case
+            del graphs, peers, case
         except Exception as problem:  # a row that cannot run is shown as such; the others go on
             cells += [" ".join(str(problem).split())[:160].replace("|", "/")]
         torch.cuda.synchronize()

@@ -20,16 +20,17 @@ def main():
     options = parser.parse_args()
     bridge, wanted = suite.start(options)
     rows = first_good = four_good = 0
-    for number, m, n, k, dtype, name, a_columns, b_columns in suite.ROWS:
-        if not wanted(number):
+    for row in suite.ROWS:
+        if not wanted(row.number):
             continue
-        case = suite.Case(m, n, k, dtype, name, a_columns, b_columns)
-        kernels = [(kernel, us) for kernel, us in bridge.kernels(case.text, case.sets[0]) if options.only in kernel]
+        case = suite.Case(row)
+        case.draw(bridge)
+        kernels = [(kernel, us) for kernel, us in bridge.kernels(case, case.sets[0]) if options.only in kernel]
         estimated = dict(kernels)
         handles, errors = {}, {}
 
         def prepare(kernel):
-            return [bridge.prepare(case.text, t, only=kernel) for t in case.sets]
+            return [bridge.prepare(case, t, only=kernel) for t in case.sets]
 
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             made = {kernel: pool.submit(prepare, kernel) for kernel, _ in kernels}
@@ -46,7 +47,7 @@ def main():
                     bridge.run(handles[kernel][0])
                     torch.cuda.synchronize()
                     error = case.check()
-                    if not error < (2e-2 if dtype == torch.bfloat16 else 2e-3):
+                    if not error < {torch.bfloat16: 2e-2, suite.E4M3: 7e-2}.get(row.dtype, 2e-3):
                         wrong[kernel] = error
             except RuntimeError as problem:
                 errors[kernel] = " ".join(str(problem).split())[:100]
@@ -60,7 +61,7 @@ def main():
         rows += 1
         first_good += pick <= 1.05 * best
         four_good += min(took[kernel] for kernel in order[:4]) <= 1.02 * best
-        print(f"row {number}: {m} x {n} x {k} {suite.NAMES[dtype]} {name}: cuBLAS alone {took['cuBLAS alone']:.2f}, "
+        print(f"row {row.number}: {row.m} x {row.n} x {row.k} {suite.NAMES[row.dtype]} {row.epilogue}: cuBLAS alone {took['cuBLAS alone']:.2f}, "
               f"best {own[0][1]} {best:.2f}, pick {order[0]} {pick:.2f} ({pick / best:.3f} of the best)")
         for us, kernel in own[:options.show]:
             note = f"  WRONG {wrong[kernel]:.1e}" if kernel in wrong else ""

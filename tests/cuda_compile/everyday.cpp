@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that users meet, as they are picked for sm_90a: of the rows of bench/gpu/suite.py, of every epilogue
+// The kernels that users meet, as they are picked for sm_90a: of the rows of bench/gpu/rows.py, of every epilogue
 // among the examples, by its `# bind:` line, and of the programs there.
 #include <algorithm>
 #include <filesystem>
@@ -41,11 +41,16 @@ constexpr const char* aux = "def f(accum, C): F = accum * 0.5 + C * 2.0; D = rel
 constexpr const char* residual = "def f(accum, C): D = accum + C; return D";
 constexpr const char* squares = "def f(accum, C): D = accum + C; S = sum_of_squares(D, dim=-1); return D, S";
 constexpr const char* swiglu = "def f(accum): g, u = split(accum, 2, dim=-1); D = silu(g) * u; return D";
+constexpr const char* rope =
+    "def f(accum, cosines, sines): x, y = split(reshape(accum, (-1, 48, 128)), 2, dim=-1); "
+    "turned = reshape(join(x * cosines - y * sines, y * cosines + x * sines, dim=-1), (-1, 6144)); "
+    "D = where(col_index() < 5120, turned, accum); return D";
 constexpr const char* result = "D=out[M,N]:T";
 constexpr const char* with_bias = "bias=tensor[N]:T D=out[M,N]:T";
 constexpr const char* with_matrix = "C=tensor[M,N]:T D=out[M,N]:T";
 constexpr const char* with_squares = "C=tensor[M,N]:T D=out[M,N]:T S=out[M,1]:f32";
 constexpr const char* halved = "D=out[M,N/2]:T";
+constexpr const char* with_angles = "cosines=tensor[M,1,64]:f32 sines=tensor[M,1,64]:f32 D=out[M,N]:T";
 constexpr auto b16 = DType::bf16;
 constexpr Row rows[] = {
     {1, {8192, 8192, 8192}, result, plain},
@@ -56,16 +61,34 @@ constexpr Row rows[] = {
     {3, {1024, 1024, 1024, b16, false, true}, with_bias, bias_relu},
     {104, {4096, 4096, 4096, b16, false, true}, "C=tensor[M,N]:T D=out[M,N]:T F=out[M,N]:T", aux},
     {105, {1024, 1024, 1024, b16, false, true}, "C=tensor[M,N]:T D=out[M,N]:T F=out[M,N]:T", aux},
+    {4, {4096, 6144, 4096, b16, false, true}, with_angles, rope},
     {5, {4096, 4096, 4096, b16, false, true}, with_squares, squares},
     {6, {4096, 28672, 4096, b16, false, true}, halved, swiglu},
     {7, {4096, 4096, 14336, b16, false, true}, with_squares, squares},
+    {8,
+     {512, 128256, 4096, b16, false, true},
+     "target=tensor[M,1]:i64 L=out[M,1]:f32 T=out[M,1]:f32",
+     "def f(accum, target): L = logsumexp(accum, axis=\"row\"); "
+     "T = sum(where(col_index() == target, accum, 0.0), axis=\"row\"); return L, T"},
+    {9, {1, 6144, 4096, b16, false, true}, with_angles, rope},
     {10, {16, 28672, 4096, b16, false, true}, halved, swiglu},
     {11, {16, 4096, 14336, b16, false, true}, with_squares, squares},
     {12, {64, 28672, 4096, b16, false, true}, halved, swiglu},
     {13, {128, 4096, 4096, b16, false, true}, with_squares, squares},
     {106, {16, 14336, 4096, b16, false, true}, result, plain},
+    {15, {2048, 57344, 8192, b16, false, true}, halved, swiglu},
+    {16, {2048, 8192, 28672, b16, false, true}, with_squares, squares},
     {17, {32, 7168, 8192, b16, false, true}, halved, swiglu},
     {18, {32, 8192, 3584, b16, false, true}, with_matrix, residual},
+    {119,
+     {2048, 57344, 8192, DType::f8e4m3, false, true},
+     "r=tensor[M,1]:f32 c=tensor[N]:f32 D=out[M,N/2]:T L=out[1]:f32",
+     "def f(accum, r, c): g, u = split(accum * r * c, 2, dim=-1); y = silu(g) * u; L = amax(y); D = y * 8.0; "
+     "return D, L"},
+    {120,
+     {16, 57344, 8192, DType::f8e4m3, false, true},
+     "r=tensor[M,1]:f32 c=tensor[N]:f32 D=out[M,N/2]:T",
+     "def f(accum, r, c): g, u = split(accum * r * c, 2, dim=-1); D = silu(g) * u * 8.0; return D"},
     {30,
      {4096, 4096, 1024, b16, false, true},
      "bias=tensor[N]:T D=out[M,N]:T Z=out[M,N]:T",
@@ -74,6 +97,11 @@ constexpr Row rows[] = {
      {4096, 4096, 1024},
      "Z=tensor[M,N]:T D=out[M,N]:T G=out[N]:f32",
      "def f(accum, Z): D = accum * dgelu(Z, approximate=\"tanh\"); G = sum(D, axis=\"column\"); return D, G"},
+    {32,
+     {4096, 768, 3072, b16, false, true},
+     "bias=tensor[N]:T C=tensor[M,N]:T D=out[M,N]:T S=out[M,1]:f32 Q=out[M,1]:f32",
+     "def f(accum, bias, C): D = dropout(accum + bias, 0.1, 7) + C; S = sum(D, dim=-1); Q = sum_of_squares(D, dim=-1); "
+     "return D, S, Q"},
     {33, {12608, 4096, 1024, b16, false, true}, with_bias, bias_gelu},
     {34,
      {12608, 1024, 4096, b16, false, true},
