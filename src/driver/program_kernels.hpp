@@ -12,7 +12,7 @@
 
 namespace codetta::driver {
 
-// The kernels of all launches in order: those of the main list, then of the child lists.
+// The kernels of all launches in order, behind each those that make its B: of the main list, then of the child lists.
 std::vector<uint32_t> launched_kernels(const package::StepList& steps, const std::vector<package::StepList>& lists);
 
 // By kernel of the plan. The package was emitted from it, or from one that differs in the choice of candidates only:

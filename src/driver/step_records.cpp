@@ -43,6 +43,7 @@ void StepRecords::add(const package::StepList& steps, const std::string& list, b
     if (const auto* launch = std::get_if<package::LaunchKernel>(&steps[i])) {
       known.record.kernel = package_->kernels[launch->kernel].name;
       known.planned = launched[next++];
+      if (launch->product) next += launch->product->b_made.size();  // what makes B stands behind it
       known.record.origins = plan::origin_texts(plan.kernels[*known.planned].account);
       const plan::PlannedKernel& kernel = plan.kernels[*known.planned];
       if (kernel.user) known.record.function = kernel.user->name;

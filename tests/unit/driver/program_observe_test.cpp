@@ -302,6 +302,32 @@ TEST_F(ProgramObserve, BisectNamesTheStepThatIsWrong) {
   }
 }
 
+// A product whose B is made as it is packed has the kernel that makes it beside its own: steps behind it keep theirs.
+TEST_F(ProgramObserve, StepsBehindAMadeFactorKeepTheirLines) {
+  const auto program = Program::parse(
+                           "def f(x: bf16[\"n\", 4], p: f64[\"n\", 6]):\n"
+                           "    b = hardswish(x)\n"
+                           "    y = x @ transpose(b)\n"
+                           "    z = p * 2.0\n"
+                           "    return y, z\n",
+                           "made.py")
+                           .value();
+  const Bound data = bound(program, {random_input("x", bf16, {9, 4}, 1), random_input("p", f64, {9, 6}, 2)});
+  const auto compiled = compile(program, Target::host(), {}, context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  const std::string plan = compiled->emit(Stage::Plan).value();
+  ASSERT_NE(plan.find("(x) transposed"), std::string::npos) << "nothing is made here:\n" << plan;
+  const auto found = bisect(program, data.arguments, Target::host(), {}, {}, context_);
+  ASSERT_TRUE(found) << found.error().message();
+  EXPECT_EQ(found->first_wrong, -1) << found->text;
+  std::vector<std::pair<std::string, std::string>> last_lines;  // of what is written
+  for (const BisectedStep& step : found->steps) {
+    for (const OutputCheck& value : step.values) last_lines.emplace_back(value.name, step.step.origins.back());
+  }
+  EXPECT_EQ(last_lines, (std::vector<std::pair<std::string, std::string>>{{"y", "made.py:3: y = x @ transpose(b)"},
+                                                                          {"z", "made.py:4: z = p * 2.0"}}));
+}
+
 ir::Graph one_operation(ir::Op op) {
   ir::GraphBuilder builder;
   const ir::NodeId x = builder.add_input("x", ir::TensorType{f32, false, {types::Dim::constant(4)}});
