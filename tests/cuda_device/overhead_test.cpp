@@ -133,6 +133,7 @@ TEST_F(DeviceOverhead, InTurnWithTheDriver) {
     EXPECT_TRUE(fine);
     std::printf("%s: bare cuLaunchKernelEx %.3f us, run() %.3f us, above it %.3f us (median of %zu pairs)\n",
                 kernel.metadata().name.c_str(), median(bare), median(ours), median(above), above.size());
+    EXPECT_LE(median(above), 2.0) << "microseconds above a bare launch";
     return;
   }
   GTEST_SKIP() << "no kernel of one entry";
