@@ -64,7 +64,7 @@ CODETTA_FN void store_whole(element<V>* p, V v) {
   if constexpr (sizeof(element<V>) > 4 || sizeof(V) < 4) {
     *(V*)p = v;
   } else if constexpr (sizeof(V) == 4) {
-    *(u32*)p = word_of_lanes(v, 0);
+    store_global((u32*)p, word_of_lanes(v, 0));
   } else if constexpr (sizeof(V) == 8) {
     store_two(p, word_of_lanes(v, 0), word_of_lanes(v, 1));
   } else {
@@ -86,7 +86,7 @@ CODETTA_FN V gather(const element<V>* p, i64 stride, int n) {
 template <class V>
 CODETTA_FN void scatter(element<V>* p, i64 stride, V v, int n) {
   CODETTA_EACH_LANE {
-    if (i < n) p[i * stride] = v.e[i];
+    if (i < n) store_global(p + i * stride, v.e[i]);
   }
 }
 

@@ -229,7 +229,7 @@ struct TileFragment {
   }
   template <class V, class E>
   CODETTA_MEMBER void put_one(const Ref<E>& o, V v) const {
-    o.p[r * o.row_stride] = v.e[0];
+    store_global(o.p + r * o.row_stride, v.e[0]);
   }
   template <class V, i64 block, class E, class F>
   CODETTA_MEMBER void put_indexed(E* row, i64, F column_offset, V v) const {
@@ -238,7 +238,7 @@ struct TileFragment {
       if (whole || wide) return;
     }
     CODETTA_EACH_LANE {
-      if (i < n) row[column_offset(tile.col + c + i)] = v.e[i];
+      if (i < n) store_global(row + column_offset(tile.col + c + i), v.e[i]);
     }
   }
   template <class E>

@@ -132,6 +132,12 @@ CODETTA_FN uint4 load_global(const uint4* p) {
   const Words v = *(const Global<Words>*)p;
   return {v.x, v.y, v.z, v.w};
 }
+// A number to global memory. Clang finds out by itself where most pointers lead, and stores as if LDS may lie there
+// where it does not.
+template <class T>
+CODETTA_FN void store_global(T* p, T value) {
+  *(Global<T>*)p = value;
+}
 // Global memory that no thread writes while the kernel runs.
 template <class T>
 CODETTA_FN T __ldg(const T* p) {

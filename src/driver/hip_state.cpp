@@ -87,7 +87,7 @@ toolchain::CacheKey HipState::binary_key(const package::Kernel& kernel, const st
   key.add("source", kernel.source);
   for (const toolchain::CudaHeader& header : toolchain::included_headers(kernel.source, headers()))
     key.add("header", fmt::format("{} {}", header.path, header.digest));
-  for (const std::string& flag : toolchain::hip_arguments(kernel.nvrtc_flags)) key.add("flag", flag);
+  for (const std::string& flag : toolchain::hip_arguments(job_of(kernel))) key.add("flag", flag);
   key.add("abi", std::to_string(codetta::gpu::abi_version));
   key.add("compiler", identity);
   return key;
@@ -101,7 +101,7 @@ Result<void> HipState::may_make(const package::Kernel& kernel, bool capturing) c
       .help("leave out `no_compiler`");
 }
 
-toolchain::HipJob HipState::job_of(const package::Kernel& kernel) const {
+toolchain::HipJob HipState::job_of(const package::Kernel& kernel) {
   toolchain::HipJob job{kernel.source, kernel.name, kernel.nvrtc_flags, headers()};
   job.divisible = !package::is_user(kernel.config);
   return job;

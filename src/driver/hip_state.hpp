@@ -67,7 +67,7 @@ class HipState {
   Result<void> may_make(const package::Kernel& kernel, bool capturing) const;
   Result<toolchain::HipOutput> make(const package::Kernel& kernel, const HipCompiler& compiler);
   Result<LoadedGpuKernel> load_now(const package::Kernel& kernel, bool capturing);
-  [[nodiscard]] toolchain::HipJob job_of(const package::Kernel& kernel) const;
+  static toolchain::HipJob job_of(const package::Kernel& kernel);
 
   ContextState& context_;
   std::mutex mutex_;

@@ -129,12 +129,14 @@ void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, const
       const bool stays = std::any_of(pieces.kept.begin(), pieces.kept.end(), [](const Kept& k) { return k.first; });
       out.line("#pragma unroll", pieces.unrolled && (!pieces.indexed || stays) ? "" : " 1");
       const auto loop = out.block("for (i32 piece = 0; piece < ", pieces.count, "; piece += ", pieces.at_once, ")");
-      const auto each = [&](bool unrolled) {
+      const auto each = [&](bool unrolled, bool chooses = false) {
         out.line("#pragma unroll", unrolled ? "" : " 1");
         auto block = out.block("for (i32 j = 0; j < ", pieces.at_once, "; ++j)");
-        const std::string beyond =
-            pieces.unrolled && pieces.at_once > 1 ? CodeWriter::text_of("piece + j >= ", pieces.count, " || ") : "";
-        out.line("if (", beyond, "!f.at_piece(piece + j)) continue;");
+        std::string left_out =
+            pieces.unrolled && pieces.at_once > 1 ? CodeWriter::text_of("piece + j >= ", pieces.count) : "";
+        if (!chooses) left_out += left_out.empty() ? "!f.at_piece(piece + j)" : " || !f.at_piece(piece + j)";
+        if (!left_out.empty()) out.line("if (", left_out, ") continue;");
+        if (chooses) out.line("const bool is_here = f.at_piece(piece + j);");
         return block;
       };
       const auto kept_of = [&](const Held& load) -> const Kept* {
@@ -153,9 +155,13 @@ void RowsPrinter::print_row_phase(CodeWriter& out, const PhaseText& phase, const
         for (const Held& load : phase.loads) {
           if (kept_of(load) == nullptr) print_array(out, load.type, load.name + "s", pieces.at_once, pieces.indexed);
         }
-        const auto fetch = each(true);
+        // What has an index is put there either way: Clang takes long to merge whole arrays where ways meet.
+        const auto fetch = each(true, pieces.indexed);
         for (const Held& load : phase.loads) {
-          if (is_here(load)) out.line(put_in(array(load), number(load), load.text, pieces.indexed));
+          if (!is_here(load)) continue;
+          const std::string value =
+              pieces.indexed ? CodeWriter::text_of("is_here ? ", load.text, " : splat<", load.type, ">(0)") : load.text;
+          out.line(put_in(array(load), number(load), value, pieces.indexed));
         }
       }
       const auto work = each(!pieces.indexed);

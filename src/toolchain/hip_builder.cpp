@@ -60,7 +60,7 @@ struct HipBuilder::Wanted {
     key.add("source", job.source);
     for (const CudaHeader& header : included_headers(job.source, job.headers))
       key.add("header", fmt::format("{} {}", header.path, header.digest));
-    for (const std::string& flag : hip_arguments(job.flags)) key.add("flag", flag);
+    for (const std::string& flag : hip_arguments(job)) key.add("flag", flag);
     key.add("compiler", clang.identity);
     digest = key.digest_hex();
   }

@@ -22,6 +22,22 @@ namespace codetta::toolchain {
 namespace {
 
 constexpr int oldest_hip_clang = 19;  // knows gfx1201
+// Options of LLVM's own, for sources that Codetta has written. One that a Clang does not know is an error.
+constexpr int newest_with_options = 21;
+// How many instructions of a block it looks back for what wrote the memory that a load reads. With 100, its own limit,
+// a tenth of a large kernel's time goes into that; inner loops have the same instructions with 10.
+constexpr std::string_view looks_back = "-memdep-block-scan-limit=10";
+// No second scheduling, of what has its registers: where arrays of them have an index, it asks for all registers that
+// overlap with any part of each (a tenth of the time), and moves some instructions, none of them far.
+constexpr std::string_view scheduled_once = "-enable-post-misched=false";
+
+// Whether an instruction names all parts of an array of registers that has an index (the mode of gfx9). gfx942 would
+// have to wait where it is not scheduled.
+bool names_all_parts(const HipJob& job) {
+  return std::find(job.flags.begin(), job.flags.end(), "--offload-arch=gfx90a") != job.flags.end() &&
+         job.source.find("RegisterArray<") != std::string::npos;
+}
+
 constexpr std::array<std::string_view, 7> hip_names = {"clang++-19", "clang++-20", "clang++-21", "clang++-22",
                                                        "clang++",    "amdclang++", "clang++-23"};
 constexpr std::string_view rocm_folder = "/opt/rocm/llvm/bin";
@@ -100,7 +116,7 @@ Result<base::ProcessResult> run_clang(const HostCompiler& clang, const HipJob& j
   const std::vector<CudaHeader> headers = included_headers(job.source, job.headers);
   if (auto written = write_headers(folder.path(), headers); !written)
     return folder_failed(job.label, written.error().message(), {folder.path()});
-  std::vector<std::string> arguments = hip_arguments(job.flags);
+  std::vector<std::string> arguments = hip_arguments(job, clang.major <= newest_with_options);
   arguments.push_back("-I" + folder.path());
   if (!job.precompiled.empty()) {
     const std::string header = folder.path() + "/prelude.pch";
@@ -200,7 +216,7 @@ Result<HostCompiler> find_hip_clang(const FindOptions& options) {
                  fmt::format("looked for {} in {}", fmt::join(hip_names, ", "), search_path));
 }
 
-std::vector<std::string> hip_arguments(const std::vector<std::string>& flags) {
+std::vector<std::string> hip_arguments(const HipJob& job, bool knows_options) {
   std::vector<std::string> all{"-x",
                                "hip",
                                "--cuda-device-only",
@@ -212,7 +228,11 @@ std::vector<std::string> hip_arguments(const std::vector<std::string>& flags) {
                                "-Wno-pass-failed",
                                "-fno-color-diagnostics",
                                "-fno-caret-diagnostics"};
-  all.insert(all.end(), flags.begin(), flags.end());
+  all.insert(all.end(), job.flags.begin(), job.flags.end());
+  if (!job.divisible || !knows_options) return all;
+  const auto add = [&](std::string_view option) { all.insert(all.end(), {"-mllvm", std::string(option)}); };
+  add(looks_back);
+  if (names_all_parts(job)) add(scheduled_once);
   return all;
 }
 

@@ -34,8 +34,9 @@ struct HipOutput {
   std::vector<PtxasRemarks> remarks;  // by kernel, from the object's metadata (read_code_object)
   double seconds = 0;
 };
-// All arguments of a compile but input, output and the folder of the headers. Part of a cache key.
-std::vector<std::string> hip_arguments(const std::vector<std::string>& flags);
+// All arguments of a compile but input, output and the folder of the headers. Part of a cache key, with the compiler,
+// some of which are not given those of LLVM's own (`knows_options`).
+std::vector<std::string> hip_arguments(const HipJob& job, bool knows_options = true);
 // Errors: E0504 rejected (messages parsed), E0313 for the user's source, E0505 timeout, E0506 crashed or not started,
 // E0507 no room, E0510 cancelled.
 Result<HipOutput> compile_hip(const HostCompiler& clang, const HipJob& job, const CompileOptions& options);

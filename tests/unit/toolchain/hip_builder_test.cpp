@@ -242,6 +242,27 @@ TEST_F(HipBuilds, WhatCanNotBePrecompiledIsForgottenToo) {
 }
 
 // A source without one, one that can not be made, and one that is damaged: the kernel is compiled as without.
+TEST_F(HipBuilds, OnlyOurOwnKernelsAreCompiledWithOptionsOfLlvmAndByAClangThatKnowsThem) {
+  const std::string option = "-mllvm";
+  HipJob job{"extern \"C\" __attribute__((global)) void nothing() {}\n", "nothing", {"--offload-arch=gfx942"}, {}};
+  ASSERT_TRUE(compile_hip(watched(), job, {}));
+  EXPECT_EQ(runs_with(option), 0u);
+  job.divisible = true;
+  HostCompiler newer = watched();
+  newer.major = 99;
+  ASSERT_TRUE(compile_hip(newer, job, {}));
+  EXPECT_EQ(runs_with(option), 0u);
+  ASSERT_TRUE(compile_hip(watched(), job, {}));
+  EXPECT_EQ(runs_with(option), 1u);
+  // Arrays of registers that have an index.
+  job.source += "template <class V> class RegisterArray {};\nRegisterArray<int>* none();\n";
+  for (const auto& [arch, runs] : {std::pair("gfx942", 0u), {"gfx90a", 1u}}) {
+    job.flags = {std::string("--offload-arch=") + arch};
+    ASSERT_TRUE(compile_hip(watched(), job, {}));
+    EXPECT_EQ(runs_with("-enable-post-misched=false"), runs) << arch;
+  }
+}
+
 TEST_F(HipBuilds, WithoutAPreludeKernelsAreCompiledAllTheSame) {
   const auto plain = compile_hip(*clang(), job_of(source), {});
   ASSERT_TRUE(plain) << plain.error().render();

@@ -11,6 +11,10 @@
 namespace codetta::gpu {
 
 template <class T>
+CODETTA_FN void store_global(T* p, T value) {
+  *p = value;
+}
+template <class T>
 CODETTA_FN T load_global(const T* p) {
   return emulator::load<T>(p, CODETTA_SITE);
 }

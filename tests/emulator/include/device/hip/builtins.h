@@ -23,6 +23,10 @@ CODETTA_FN u32 uniform(u32 x) {
 CODETTA_FN void store_two(void* p, u32 a, u32 b) { emulator::store(p, uint2{a, b}, CODETTA_SITE); }
 CODETTA_FN void store_four(void* p, u32 a, u32 b, u32 c, u32 d) { emulator::store(p, uint4{a, b, c, d}, CODETTA_SITE); }
 template <class T>
+CODETTA_FN void store_global(T* p, T value) {
+  *p = value;
+}
+template <class T>
 CODETTA_FN T load_global(const T* p) {
   return emulator::load<T>(p, CODETTA_SITE);
 }
