@@ -295,9 +295,11 @@ struct TuneReport {
 // (keyed by problem, CPU or GPU, driver, compiler and build of this library: a new build is measured anew); later
 // find_kernels rank by them. Outputs are written. Never runs unasked. A candidate that fails loses alone, unless it
 // takes the GPU's context with it (E0644): that ends the call.
-// On a CPU each candidate's first run is in a forked process of one thread: one that crashes or does not end loses
-// alone. The thread pool of the context is not used there. GPU candidates have no such trial (`note`).
-// Errors: those of find_kernels and of verify, E0403, E0430, E064x (the target does not run here), E0703 (options).
+// Each candidate's first run is in a process of its own, so that one that crashes or does not end loses alone: on a CPU
+// in a forked process of one thread, where the thread pool of the context is not used; on a GPU in the `codetta`
+// command of this build (ContextOptions::command), with a context and memory of its own. Where there is none, `note`
+// says so. Errors: those of find_kernels and of verify, E0403, E0430, E064x (the target does not run here), E0703
+// (options).
 CODETTA_API Result<TuneReport> tune(const GemmArguments& arguments, const Target& target,
                                     const TuneOptions& options = {}, Context& context = Context::process_default());
 
