@@ -318,11 +318,10 @@ void row_kernel(const void* a, i64, const void* b, i64 ldb, void* c, i64, i64 k,
 }
 
 // The same for processors that take a vector of 64 bytes in halves: there the accumulators, read and written for every
-// row of B, are what one row at a time waits for (fetches_row).
+// row of B, are what one row at a time waits for (fetches_row). Eight rows, a line of each or two at a time.
 template <class P>
 void fetching_row_kernel(const void* a, i64, const void* b, i64 ldb, void* c, i64, i64 k, i64 columns, const void* init) {
-  constexpr bool widens = P::b_step < 64;
-  row_passes<P, widens ? 4 : 8, widens ? 8 : 2, true>(a, b, ldb, c, k, columns, init);
+  row_passes<P, 8, P::b_step < 32 ? 4 : 2, true>(a, b, ldb, c, k, columns, init);
 }
 
 // K steps of R rows over V vectors of columns.
