@@ -192,6 +192,13 @@ class CudaPrinter {
   [[nodiscard]] bool steps_apart() const { return is_hip(options_.arch); }
   // Whether reductions of everything end behind all forms of a piece, by one text, of which there were one a form.
   [[nodiscard]] bool ends_apart(const PhaseText& phase) const { return !is_hip(options_.arch) && !phase.end.empty(); }
+  // Of row reductions those that have states of their own. On HIP the largest of values whose exponents are summed,
+  // too, is written from the state of that sum, which has it: half of what threads exchange.
+  [[nodiscard]] std::vector<Held> states_of(const PhaseText& phase) const {
+    std::vector<Held> own = phase.row_states;
+    if (is_hip(options_.arch)) std::erase_if(own, [](const Held& state) { return !state.setup.empty(); });
+    return own;
+  }
   // Whether what a piece loads is asked for before its accumulators are there.
   [[nodiscard]] bool loads_ahead(uint32_t index, const PhaseText& phase) const {
     const bool direct =
@@ -305,7 +312,7 @@ void CudaPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText& 
     for (const Held& member : members) out.line(member.type, suffix, " ", member.name, ";");
   };
   structure("Loads", phase.loads, "");
-  structure("States", phase.row_states, "::State");
+  structure("States", states_of(phase), "::State");
   const bool apart = ends_apart(phase);
   if (apart) structure("Sums", phase.reducers, "");
   out.blank();
@@ -351,20 +358,24 @@ void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& p
         out.block_with("};", "const auto row = [&](i32 r, const Loads", index, "& held, States", index, "& states)");
     out.line("f.r = r;");
     put_lines(out, phase.row);
-    for (const Held& state : phase.row_states) out.line(state.type, " ", state.name, ";");
+    for (const Held& state : states_of(phase)) out.line(state.type, " ", state.name, ";");
     if (phase.has_full_work) {
       const auto columns = out.block("if (", here, "f.n > 0)");
       for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = held.", load.name, ";");
       put_lines(out, phase.full);
     }
-    take_largest(out, phase, {}, {});
-    for (const Held& state : phase.row_states) out.line("states.", state.name, " = ", state.name, ".folded();");
+    if (!is_hip(options_.arch)) take_largest(out, phase, {}, {});
+    for (const Held& state : states_of(phase)) out.line("states.", state.name, " = ", state.name, ".folded();");
   }
   const auto reduce = [&](bool together) {
-    for (const Held& state : phase.row_states) {
+    for (const Held& state : states_of(phase)) {
       const package::Reduction& reduction = program_.reductions[std::stoul(state.text)];
+      std::string largest;
+      for (const Held& other : phase.row_states) {
+        if (is_hip(options_.arch) && other.setup == state.name) largest += ", " + other.text;
+      }
       out.line("f.template reduce_rows<", together, ", ", cuda_dialect().type(reduction.type).value, ">(", state.text,
-               ", states, &States", index, "::", state.name, ", r);");
+               ", states, &States", index, "::", state.name, ", r", largest, ");");
     }
   };
   if (knows_complete(index, phase)) {

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "emulator/hip_context.hpp"
 #include "support/device_arguments.hpp"
 #include "support/random_program.hpp"
@@ -350,6 +352,30 @@ TEST_F(HipInProcess, ReadsByIndicesOfWholeRows) {
     const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
     ASSERT_TRUE(checked) << checked.error().render();
     EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << text << checked->text;
+  }
+}
+
+// The largest of a row, written with the sum of exponents whose state has it: over several pieces, whole ones among
+// them, where rows are nothing but -inf, and with NaN.
+TEST_F(HipInProcess, LargestElementsBesideSumsOfExponents) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  for (const char* scores :
+       {"h * 30.0", "where(c * r > 0.0, h, -inf)", "where(r > 0.0, -inf, h)", "where(c * r > 3.0, nan, h)"}) {
+    for (const auto& [m, n] : {std::pair(70, 150), {128, 256}}) {
+      const std::string text = fmt::format(
+          "def f(x: bf16[{0}, 16], w: bf16[16, {1}], c: f32[{1}], r: f32[{0}, 1], v: f32[{1}, 8]):\n"
+          "    h = cast(x @ w, f32)\n    y = softmax({2} + c * 0.0 + r * 0.0) @ v\n    return y\n",
+          m, n, scores);
+      const Program program = Program::parse(text).value();
+      const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+      const auto made = test::device_arguments(program, {}, device, 3).value();
+      ASSERT_TRUE(made);
+      const auto ran = compiled.run(made->arguments);
+      ASSERT_TRUE(ran) << ran.error().render();
+      const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
+      ASSERT_TRUE(checked) << checked.error().render();
+      EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << text << checked->text;
+    }
   }
 }
 
