@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CODETTA_ALLOCATOR_IS_SANITIZED: 1 where memory comes from a sanitizer's allocator, which aborts on sizes that malloc
-// refuses, and reserves address space of its own.
+// refuses, and reserves address space of its own. CODETTA_THREADS_ARE_SANITIZED: 1 where each access is watched.
 #pragma once
 
 #if defined(__has_feature)
@@ -13,5 +13,10 @@
 #define CODETTA_ALLOCATOR_IS_SANITIZED 1
 #else
 #define CODETTA_ALLOCATOR_IS_SANITIZED 0
+#endif
+#if defined(__SANITIZE_THREAD__) || CODETTA_HAS_FEATURE(thread_sanitizer)
+#define CODETTA_THREADS_ARE_SANITIZED 1
+#else
+#define CODETTA_THREADS_ARE_SANITIZED 0
 #endif
 #undef CODETTA_HAS_FEATURE

@@ -13,6 +13,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "support/sanitizers.hpp"
 
 namespace codetta::base {
 namespace {
@@ -102,6 +103,8 @@ TEST(Process, AGateKeepsAProgramWaiting) {
   ASSERT_TRUE(folder);
   const std::string begun = folder->path() + "/begun", open = folder->path() + "/open";
   for (const bool goes : {false, true}) {
+    // That the other thread has read the gate is known by a file, which is no order to the thread sanitizer.
+    if (goes && CODETTA_THREADS_ARE_SANITIZED == 1) continue;
     auto gate = Gate::make();
     ASSERT_TRUE(gate) << gate.error().message();
     auto request = shell("echo > " + begun + "; cat < /dev/stdin; cat; test -e " + open);

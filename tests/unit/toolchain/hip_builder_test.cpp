@@ -94,8 +94,9 @@ class HipBuilds : public CompilerTest {
   }
   [[nodiscard]] size_t runs_with(const std::string& argument) const {
     const auto log = base::read_file(path("log"), size_t{1} << 20);
+    const std::string text = log ? *log : "";
     size_t count = 0;
-    for (const std::string_view line : base::split(log ? *log : "", '\n'))
+    for (const std::string_view line : base::split(text, '\n'))
       count += line.find(argument) != std::string_view::npos ? 1 : 0;
     return count;
   }
