@@ -7,6 +7,7 @@
 #include "emit/emit.hpp"
 #include "loaded_source.hpp"
 #include "program_maker.hpp"
+#include "support/slice.hpp"
 #include "toolchain/nvrtc.hpp"
 #include "types/op.hpp"
 
@@ -314,7 +315,7 @@ TEST(EmitCuda, EveryGenerationCompilesItWithoutSpills) {
     headers.push_back({paths.back(), file.text, file.digest_hex});
   }
   // Each case for one architecture, which the current commit picks; in the full suite for all.
-  uint64_t turn = commit_slice();
+  uint64_t turn = test::commit_slice();
   for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
     for (const Case& c : cases()) {
       if (!CODETTA_TEST_FULL && turn++ % 3 != 0) continue;

@@ -32,20 +32,7 @@ const std::vector<TestCompiler>& test_compilers() {
 std::vector<TestCompiler> test_compilers(CpuIsa isa) {
   const std::vector<TestCompiler>& all = test_compilers();
   if (CODETTA_TEST_FULL || all.size() < 2) return all;
-  return {all[(static_cast<size_t>(isa) + commit_slice()) % all.size()]};
-}
-
-uint64_t commit_slice() {
-  static const uint64_t slice = [] {
-    std::string commit(40, '\0');
-    FILE* const git = ::popen("git -C '" CODETTA_SOURCE_DIR "' rev-parse HEAD 2>/dev/null", "r");
-    if (git == nullptr) return uint64_t{0};
-    const size_t size = std::fread(commit.data(), 1, commit.size(), git);
-    if (::pclose(git) != 0 || size != commit.size()) return uint64_t{0};
-    std::printf("slice of %s\n", commit.c_str());
-    return test::slice_of(commit.c_str());
-  }();
-  return slice;
+  return {all[(static_cast<size_t>(isa) + test::commit_slice()) % all.size()]};
 }
 
 LoadedSource::LoadedSource(const EmittedSource& source, const TestCompiler& compiler) {

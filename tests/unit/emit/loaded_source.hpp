@@ -19,8 +19,6 @@ const std::vector<TestCompiler>& test_compilers();
 // Those that the current commit picks for a level: with two compilers each level is compiled by one of them, and for
 // another half of the commits by the other; in the full suite by both.
 std::vector<TestCompiler> test_compilers(CpuIsa isa);
-// What commits pick by; 0 where there is no repository.
-uint64_t commit_slice();
 
 class LoadedSource {
  public:
