@@ -65,8 +65,15 @@ struct UserKernel {
   std::string name;
   std::string source;
   Language language = Language::cpp;
-  std::string file{};  // as the compiler's messages name the source; "" = "<name>.cpp"
+  std::string file{};                   // as the compiler's messages name the source; "" = "<name>.cpp"
+  std::vector<std::string> included{};  // files that with_includes() has put into the source
 };
+
+// The kernel with its helpers: in the place of each line `#include "name"` what that file has, which is looked for
+// beside the one that names it, and what it includes in turn. Messages name its own lines. What is not there is left to
+// the compiler, and all of it where `kernel.file` is empty. Errors: E0620 (a file cannot be read), E0102 (more than 16
+// MiB).
+CODETTA_API Result<UserKernel> with_includes(UserKernel kernel);
 
 // A parsed and verified program. Immutable, shared.
 class CODETTA_API Program {

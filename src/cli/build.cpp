@@ -63,7 +63,7 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   wanted.benchmark = options.benchmark;
   wanted.weights = options.weights;
   wanted.embed_weights = options.embed_weights;
-  std::vector<std::string> inputs = files_of(options.kernels), constants = files_of(options.constants);
+  std::vector<std::string> inputs = kernel_files(options.kernels), constants = files_of(options.constants);
   inputs.insert(inputs.end(), constants.begin(), constants.end());
   inputs.insert(inputs.end(), {options.program, options.weights});
   wanted.before_writing = guard_of({.tensors = {}, .files = {}, .inputs = std::move(inputs), .takes_force = false});

@@ -88,7 +88,7 @@ struct ProgramSession {
     Places places;
     if (page.empty()) return places;
     places.files.emplace_back("the report", page);
-    places.inputs = files_of(inspected.kernels);
+    places.inputs = kernel_files(inspected.kernels);
     places.inputs.push_back(inspected.file);
     places.takes_force = false;
     return places;

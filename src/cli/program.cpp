@@ -49,7 +49,7 @@ std::string names_of(const std::vector<ProgramParameter>& list) {
 }
 
 Places places_of(const Given& given, const ProgramOptions& options) {
-  Places places{.tensors = given.outputs, .files = {}, .inputs = files_of(options.kernels)};
+  Places places{.tensors = given.outputs, .files = {}, .inputs = kernel_files(options.kernels)};
   places.inputs.push_back(options.file);
   for (const auto& [name, file] : given.tensors) places.inputs.push_back(file);
   if (!options.trace.empty()) places.files.emplace_back("the trace", options.trace);

@@ -16,7 +16,12 @@ Result<UserKernel> read_kernel(const std::string& item) {
   if (file.ends_with(".cu")) language = UserKernel::Language::cuda;
   if (file.ends_with(".hip")) language = UserKernel::Language::hip;
   if (file.ends_with(".py")) language = UserKernel::Language::triton;
-  return UserKernel{parts->first, source->text, language, file};
+  UserKernel kernel{parts->first, source->text, language, file};
+  if (language == UserKernel::Language::triton) return kernel;
+  auto whole = with_includes(std::move(kernel));
+  if (whole || whole.error().code() != 620) return whole;
+  return usage_error(whole.error().message(), whole.error().diagnostics().front().reason,
+                     "let the files that a kernel includes be readable");
 }
 
 Result<Program> with_sources(const Program& program, const std::vector<std::string>& items) {
@@ -28,6 +33,15 @@ Result<Program> with_sources(const Program& program, const std::vector<std::stri
     kernels.push_back(*std::move(kernel));
   }
   return program.with_kernels(std::move(kernels));
+}
+
+std::vector<std::string> kernel_files(const std::vector<std::string>& items) {
+  std::vector<std::string> files = files_of(items);
+  for (const std::string& item : items) {
+    const auto kernel = read_kernel(item);  // what is wrong with it is told where it is used
+    if (kernel) files.insert(files.end(), kernel->included.begin(), kernel->included.end());
+  }
+  return files;
 }
 
 std::vector<std::string> files_of(const std::vector<std::string>& items) {

@@ -17,19 +17,9 @@ namespace {
 
 std::string_view element_type(DType dtype) { return plan::user_element_type(dtype); }
 
-// A file name as #line takes it.
-std::string line_name(std::string_view file) {
-  std::string name;
-  for (const char c : file) {
-    const bool plain = c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-    name += plain ? c : '_';
-  }
-  return name.empty() ? "kernel.cpp" : name;
-}
-
 std::string users_text(const plan::UserSource& user, std::string_view ending) {
-  return fmt::format("{}#line 1 \"{}\"\n{}{}{}\"\n", package::users_text_begins, line_name(user.file), user.source,
-                     package::users_text_ends, ending);
+  return fmt::format("{}#line 1 \"{}\"\n{}{}{}\"\n", package::users_text_begins, package::line_name(user.file),
+                     user.source, package::users_text_ends, ending);
 }
 
 // A parameter of a __global__ function as device/gpu/user.h checks it, and as people write it.

@@ -161,12 +161,32 @@ def undefined(folder, cache):
                 FAILURES.append(f"{name} {body}\n{done.stderr}")
 
 
+def helpers(folder, cache):
+    """What a source includes of its own files is part of it, and none of these is written over."""
+    (folder / "p.py").write_text(PROGRAM)
+    (folder / "lib").mkdir()
+    (folder / "lib" / "parts.h").write_text('#pragma once\n#include "deeper.h"\n')
+    (folder / "lib" / "deeper.h").write_text("#pragma once\nstatic int helper(int a) { return a; }\n")
+    (folder / "own.cc").write_text('#include "lib/parts.h"\n' + SOURCE.replace("BODY", "helper(2);"))
+    own = ["--kernel", "own=own.cc", *cache]
+    for words in (["run", "p.py", "--dim", "n=5"], ["explain", "p.py"], ["build", "p.py", "--hint", "n=5", "-o", "libhelped.so"]):
+        expect(0, "", *words, *own, cwd=folder)
+    expect(2, "error[E0701]", "compile", "p.py", *own, "--report", "lib/deeper.h", cwd=folder)
+    expect(2, "error[E0701]", "build", "p.py", *own, "-o", "libhelped.so", "--header", "lib/../lib/parts.h", cwd=folder)
+    (folder / "lib" / "deeper.h").write_text("\nstatic int helper(int a) { return misspelt; }\n")
+    expect(1, "--> lib/deeper.h:2:", "run", "p.py", "--dim", "n=5", *own, cwd=folder)
+    (folder / "lib" / "deeper.h").unlink()
+    (folder / "lib" / "deeper.h").mkdir()
+    expect(2, "let the files that a kernel includes be readable", "run", "p.py", "--dim", "n=5", *own, cwd=folder)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         crashes(folder, ["--cache-dir", folder / "cache"])
         picked_otherwise(folder, ["--cache-dir", folder / "cache"])
         undefined(folder, ["--cache-dir", folder / "cache"])
+        helpers(folder, ["--cache-dir", folder / "cache"])
     return outcome()
 
 

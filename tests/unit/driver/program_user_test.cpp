@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose source the user gives: alone, between products, in loops, with all element types; and what is refused.
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "base/files.hpp"
 #include "unit/driver/user_program.hpp"
 
 namespace codetta::test {
@@ -300,6 +302,80 @@ TEST_F(ProgramUser, MistakesInTheSourceAreSaidInItsLines) {
   EXPECT_EQ(error.diagnostics().front().where.line_text, "  y(1) = nonsense;");
   const Error mismatch = compile_error(parse(text, {{"k", "void k(Tensor<const double, 1>, Tensor<float, 1>) {}\n"}}));
   EXPECT_EQ(mismatch.code(), 313) << mismatch.render();
+}
+
+TEST_F(ProgramUser, FilesThatASourceIncludesAreCollected) {
+  const std::string text = "def f(x: f32[8]):\n    y = user_kernel(\"k\", x, out=\"f32[8]\")\n    return y\n";
+  const auto temporary = base::TemporaryDirectory::make("/tmp", "codetta-user-test-");
+  ASSERT_TRUE(temporary);
+  const std::string folder = temporary->path();
+  const auto write = [&](const std::string& name, const std::string& source) {
+    std::ofstream(folder + "/" + name) << source;
+  };
+  std::filesystem::create_directory(folder + "/more");
+  write("sums.h",
+        "#pragma once\n#include \"more/scale.h\"\nstatic float sum(float a, float b) { return scale(a) + b; }\n");
+  // Includes itself and the one that includes it, behind a guard, and ends without a line's end.
+  write("more/scale.h",
+        "#ifndef SCALE\n#define SCALE\n#include \"scale.h\"\n#include \"../sums.h\"\n"
+        "static float scale(float a) { return FACTOR * a; }\n#endif");
+  UserKernel kernel{"k",
+                    "#pragma codetta config(FACTOR = 3)\n#include \"sums.h\"\n#  include  \"sums.h\" // twice\n"
+                    "// #include \"absent.h\"\n#if 0\n#include \"absent.h\"\n#endif\n#include <cstddef>\n"
+                    "void k(Tensor<const float, 1> x, Tensor<float, 1> y) {\n"
+                    "  for (int64_t i = 0; i < 8; ++i) y(i) = sum(x(i), 1.0f);\n}\n"};
+  kernel.file = folder + "/k.cpp";
+  const auto whole = with_includes(kernel);
+  ASSERT_TRUE(whole) << whole.error().render();
+  EXPECT_EQ(whole->included, (std::vector<std::string>{folder + "/sums.h", folder + "/more/scale.h"}));
+  Tensor x = Tensor::make(DType::f32, {8}).value(), y = Tensor::make(DType::f32, {8}).value();
+  fill_random(x.view(), 3);
+  const auto compiled = compile(parse(text, {*whole}), Target::host(), {}, context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  std::filesystem::rename(folder + "/sums.h", folder + "/away.h");  // nothing is looked for any more
+  ASSERT_TRUE(compiled->run({{"x", x.view()}, {"y", y.view()}}));
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(y.view().as<float>()[i], 3 * x.view().as<float>()[i] + 1);
+  std::filesystem::rename(folder + "/away.h", folder + "/sums.h");
+
+  // Places are those of the files.
+  const auto place = [&](const UserKernel& wrong) {
+    const auto made = with_includes(wrong);
+    EXPECT_TRUE(made) << made.error().render();
+    const Error error = compile_error(parse(text, {*made}));
+    return std::pair(error.code(), error.render());
+  };
+  UserKernel wrong = kernel;
+  wrong.source += "void other() { nonsense(); }\n";
+  const auto [own_code, own] = place(wrong);
+  EXPECT_EQ(own_code, 313);
+  EXPECT_NE(own.find("/k.cpp:12:"), std::string::npos) << own;
+  wrong.source = kernel.source + "#pragma codetta config(\n";
+  const auto [clause_code, clause] = place(wrong);
+  EXPECT_EQ(clause_code, 231);
+  EXPECT_NE(clause.find("/k.cpp:12:"), std::string::npos) << clause;
+  write("more/scale.h", "static float scale(float a) {\n  return nonsense * a;\n}\n");
+  const auto [helper_code, helper] = place(kernel);
+  EXPECT_EQ(helper_code, 313);
+  EXPECT_NE(helper.find("/more/scale.h:2:"), std::string::npos) << helper;
+  // What is not there is the compiler's to look for.
+  wrong.source = "\n#include \"absent.h\"\n";
+  const auto [absent_code, absent] = place(wrong);
+  EXPECT_EQ(absent_code, 313);
+  EXPECT_NE(absent.find("/k.cpp:2:"), std::string::npos) << absent;
+  EXPECT_TRUE(with_includes(wrong)->included.empty());
+  // No end: each file is there twice, and twice in each of these.
+  for (int i = 0; i < 40; ++i) {
+    const std::string next = "#include \"deep" + std::to_string(i + 1) + ".h\"\n";
+    write("deep" + std::to_string(i) + ".h", next + next + "//" + std::string(100000, '-') + "\n");
+  }
+  wrong.source = "#include \"deep0.h\"\n";
+  const auto large = with_includes(wrong);
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code(), 102) << large.error().render();
+  wrong.source = "#include \"more\"\n";  // a folder
+  const auto unreadable = with_includes(wrong);
+  ASSERT_FALSE(unreadable);
+  EXPECT_EQ(unreadable.error().code(), 620) << unreadable.error().render();
 }
 
 TEST_F(ProgramUser, WhatIsRefused) {
