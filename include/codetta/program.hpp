@@ -204,12 +204,15 @@ struct CompileProgress {
 // value) steer the choice of kernels; several of one symbol (batch -> 1, batch -> 512) give kernels for each, of which
 // a run takes those of the size that is nearest as a ratio. Without a compiler epilogues are interpreted. When a kernel
 // fails (the error names it) or the context's `cancel` becomes true, nothing is left behind but what the cache has got
-// by then. Errors: E0209 (a hint for no symbol), E0210 (two equal ones), E0602 (a negative one), E0703 (more than 16
-// combinations), those of planning (E03xx, E04xx), E05xx (compiler).
+// by then. What is for another machine is planned and printed; for an AMD GPU it is compiled into the cache as well,
+// and with `fill_cache` for an NVIDIA GPU, too. Errors: E0209 (a hint for no symbol), E0210 (two equal ones), E0602 (a
+// negative one), E0703 (more than 16 combinations), those of planning (E03xx, E04xx), E05xx (compiler); with
+// `fill_cache` E0403 for a CPU that this is not, and for Metal.
 CODETTA_API Result<CompiledProgram> compile(const Program& program, const Target& target,
                                             const std::vector<std::pair<std::string, int64_t>>& size_hints = {},
                                             Context& context = Context::process_default(),
-                                            const std::function<void(const CompileProgress&)>& progress = {});
+                                            const std::function<void(const CompileProgress&)>& progress = {},
+                                            bool fill_cache = false);
 
 // How the program is cut into kernels: the lines of the text that each one holds, what fused, what did not and why,
 // which kernel was picked by which terms, the bytes that fusing saved, and the memory between kernels

@@ -94,8 +94,9 @@ struct ProgramSession {
     return places;
   }
 
-  Result<CompiledProgram> compile(const std::function<void(const CompileProgress&)>& progress) {
-    return codetta::compile(program, target, hints, context, progress);
+  Result<CompiledProgram> compile(const std::function<void(const CompileProgress&)>& progress,
+                                  bool fill_cache = false) {
+    return codetta::compile(program, target, hints, context, progress, fill_cache);
   }
 };
 
@@ -234,11 +235,12 @@ int compile_program(const CommonOptions& common, const InspectedProgram& program
   nlohmann::json kernels = nlohmann::json::array();
   std::string lines;
   const auto shown = compile_progress(common);
-  const auto compiled = session->compile([&](const CompileProgress& p) {
+  const auto tell = [&](const CompileProgress& p) {
     shown(p);
     kernels.push_back({{"kernel", p.kernel}, {"compile_ms", p.seconds * 1e3}, {"hit", p.seconds == 0}});
     lines += p.kernel + (p.seconds > 0 ? " compiled\n" : " was compiled already\n");
-  });
+  };
+  const auto compiled = session->compile(tell, true);
   if (!compiled) return report(compiled.error(), common.json);
   const CacheReport cache = cache_report(session->context);
   if (common.json) {

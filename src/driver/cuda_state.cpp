@@ -59,7 +59,7 @@ toolchain::CacheKey CudaState::binary_key(const package::Kernel& kernel, const s
   return key;
 }
 
-Result<toolchain::CudaOutput> CudaState::compile(const package::Kernel& kernel, bool want_ptx) {
+Result<toolchain::CudaOutput> CudaState::run_compiler(const package::Kernel& kernel, bool want_ptx) {
   CODETTA_TRY(const toolchain::NvrtcRef nvrtc, compiler_.library());
   toolchain::CudaCompileOptions how;
   how.keep_dir = context_.keep_dir();
@@ -74,7 +74,7 @@ Result<GpuBinary> CudaState::binary(const package::Kernel& kernel, bool capturin
     bool other_compiler = false;
     const auto make = [&]() -> Result<toolchain::CacheEntry> {
       CODETTA_CHECK_OK(may_compile(context_, kernel, capturing));
-      CODETTA_TRY(toolchain::CudaOutput output, compile(kernel, false));
+      CODETTA_TRY(toolchain::CudaOutput output, run_compiler(kernel, false));
       CODETTA_TRY(const CudaCompiler::Identity used, compiler_.identity());
       if (used != identity) {  // the memo was out of date: the key is not this compiler's
         other_compiler = true;
@@ -149,6 +149,13 @@ Result<void> CudaState::judge(const package::Kernel& kernel, const GpuBinary& bi
   return {};
 }
 
+Result<double> CudaState::compile(const package::Kernel& kernel) {
+  if (package::is_vendor(kernel.config)) return 0.0;
+  CODETTA_TRY(const GpuBinary made, binary(kernel));
+  CODETTA_CHECK_OK(judge(kernel, made));
+  return made.compile_seconds;
+}
+
 Result<LoadedGpuKernel> CudaState::load_now(const package::Kernel& kernel, bool capturing) {
   CODETTA_TRY(const DeviceRef on, device());
   CODETTA_TRY(GpuBinary made, binary(kernel, capturing));
@@ -157,7 +164,7 @@ Result<LoadedGpuKernel> CudaState::load_now(const package::Kernel& kernel, bool 
   if (!module && made.from_cache && module.error().code() == static_cast<uint16_t>(diag::Code::module_load)) {
     // A healthy entry that does not load here: make our own.
     CODETTA_CHECK_OK(may_compile(context_, kernel, capturing));
-    CODETTA_TRY(const toolchain::CudaOutput again, compile(kernel, false));
+    CODETTA_TRY(const toolchain::CudaOutput again, run_compiler(kernel, false));
     CODETTA_TRY(const CudaCompiler::Identity identity, compiler_.identity());
     made.compile_seconds = again.seconds;
     module = runtime::cuda::Module::load(on, again.cubin, kernel.name);
@@ -177,7 +184,7 @@ Result<LoadedGpuKernel> CudaState::load(const package::Kernel& kernel, bool capt
 
 Result<std::string> CudaState::ptx(const package::Kernel& kernel) {
   CODETTA_CHECK_OK(may_compile(context_, kernel, false));
-  CODETTA_TRY(toolchain::CudaOutput output, compile(kernel, true));
+  CODETTA_TRY(toolchain::CudaOutput output, run_compiler(kernel, true));
   return std::move(output.ptx);
 }
 

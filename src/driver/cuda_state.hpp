@@ -39,6 +39,8 @@ class CudaState {
   // Compiles the kernel, or finds it in the cache. With `capturing`, compiling is E0535. Errors: E0313, E0503 (no_jit),
   // E0504 to E0506, E0530 to E0532.
   Result<GpuBinary> binary(const package::Kernel& kernel, bool capturing = false);
+  // binary() that judges it, for a machine whose cache this may be; tells how long it compiled. Errors: also E0533.
+  Result<double> compile(const package::Kernel& kernel);
   // Whether the assembler's remarks let it be used. Errors: E0533.
   Result<void> judge(const package::Kernel& kernel, const GpuBinary& binary);
   // Compiles what binary() would have to compile, several at a time: the seconds that each took, 0 for the others. What
@@ -54,7 +56,7 @@ class CudaState {
 
  private:
   [[nodiscard]] toolchain::CacheKey binary_key(const package::Kernel& kernel, const std::string& identity) const;
-  Result<toolchain::CudaOutput> compile(const package::Kernel& kernel, bool want_ptx);
+  Result<toolchain::CudaOutput> run_compiler(const package::Kernel& kernel, bool want_ptx);
   Result<LoadedGpuKernel> load_now(const package::Kernel& kernel, bool capturing);
 
   ContextState& context_;

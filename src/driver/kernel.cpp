@@ -193,9 +193,8 @@ Result<double> Kernel::compile() const {
   for (const package::Kernel& kernel : package->kernels) {
     if (package::is_vendor(kernel.config)) continue;
     if (state_->found->target.backend == Backend::cuda) {
-      CODETTA_TRY(const driver::GpuBinary binary, context.cuda.binary(kernel));
-      CODETTA_CHECK_OK(context.cuda.judge(kernel, binary));
-      seconds += binary.compile_seconds;
+      CODETTA_TRY(const double spent, context.cuda.compile(kernel));
+      seconds += spent;
     } else if (state_->found->target.backend == Backend::hip) {
       CODETTA_TRY(const double spent, context.hip.compile(kernel));
       seconds += spent;

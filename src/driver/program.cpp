@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -300,7 +302,8 @@ driver::LoadProgress progress_of(const std::vector<ForSizes>& all,
   };
 }
 
-Result<void> load(ForSizes& one, const driver::LoadProgress& told) {
+// `fill_cache`: what is for another machine's GPU is compiled, too.
+Result<void> load(ForSizes& one, const driver::LoadProgress& told, bool fill_cache = false) {
   const auto& state = one.state;
   package::Package package = std::move(one.package);
   if (driver::runs_on_gpu(state->target)) {
@@ -309,22 +312,31 @@ Result<void> load(ForSizes& one, const driver::LoadProgress& told) {
     const bool hip = state->target.backend == Backend::hip;
     std::vector<const package::Kernel*> all;
     for (const package::Kernel& kernel : package.kernels) all.push_back(&kernel);
-    if (runs && !hip) on.cuda.compile_ahead(all);
-    const auto load_one = [&](const package::Kernel& kernel) -> Result<double> {
-      if (!runs) return on.hip.compile(kernel);  // for another machine, whose cache this may be
-      CODETTA_TRY(const driver::LoadedGpuKernel loaded, on.load_on_gpu(kernel, state->target));
-      return loaded.compile_seconds;
-    };
-    if (runs || hip) {
+    if (runs || hip || fill_cache) {
+      const std::vector<double> seconds = hip ? on.hip.compile_ahead(all) : on.cuda.compile_ahead(all);
+      std::map<std::string, double> ahead;  // by name, as others may get the places of kernels
+      for (size_t k = 0; k < all.size(); ++k) ahead.emplace(all[k]->name, seconds[k]);
+      const auto load_one = [&](const package::Kernel& kernel) -> Result<double> {
+        const auto made = ahead.find(kernel.name);
+        const double before = made != ahead.end() ? std::exchange(made->second, 0) : 0;
+        if (!runs) {  // for another machine, whose cache this may be
+          CODETTA_TRY(const double spent, hip ? on.hip.compile(kernel) : on.cuda.compile(kernel));
+          return before + spent;
+        }
+        CODETTA_TRY(const driver::LoadedGpuKernel loaded, on.load_on_gpu(kernel, state->target));
+        return before + loaded.compile_seconds;
+      };
       CODETTA_TRY(package, driver::load_on_gpu(*state, std::move(package), told, load_one));
     }
-  } else if (device_supports(state->target)) {
+  } else if (const auto supported = device_supports(state->target)) {
     CODETTA_TRY(std::vector<driver::LoadedKernel> loaded,
                 state->context->load_all(package.kernels, state->target.isa, told));
     for (driver::LoadedKernel& kernel : loaded) {
       state->compile_seconds += kernel.compile_seconds;
       state->entries.push_back(std::move(kernel.entry));
     }
+  } else if (fill_cache) {
+    return supported;
   }
   state->package = std::make_shared<const package::Package>(std::move(package));
   return {};
@@ -344,13 +356,13 @@ Result<std::shared_ptr<const driver::CompiledProgramState>> for_sizes(
 
 Result<CompiledProgram> compile(const Program& program, const Target& target,
                                 const std::vector<std::pair<std::string, int64_t>>& size_hints, Context& context,
-                                const std::function<void(const CompileProgress&)>& progress) {
+                                const std::function<void(const CompileProgress&)>& progress, bool fill_cache) {
   const base::DefaultFloats floats;
   CODETTA_TRY(const Target resolved, driver::resolve_target(*context.shared_state(), target));
   return driver::compile_with(
       program, resolved, size_hints,
       driver::load_user_tuning(*context.shared_state(), Program::Access::state(program)->user_sources, resolved),
-      context, progress);
+      context, progress, fill_cache);
 }
 
 // With what takes over, as in a library; tensors of a CPU's whose elements lie apart are refused.
@@ -378,7 +390,8 @@ static Result<std::string> python_module(const driver::CompiledProgramState& sta
 
 Result<CompiledProgram> driver::compile_with(const Program& program, const Target& target, const SizeHints& size_hints,
                                              const UserTuning& tuning, Context& context,
-                                             const std::function<void(const CompileProgress&)>& progress) {
+                                             const std::function<void(const CompileProgress&)>& progress,
+                                             bool fill_cache) {
   CODETTA_CHECK_OK(check_hints(Program::Access::state(program)->graph, size_hints, Hinted::ForSeveralSizes));
   CODETTA_TRY(SizeSets sizes, size_sets(size_hints));
   std::vector<ForSizes> all;
@@ -392,7 +405,7 @@ Result<CompiledProgram> driver::compile_with(const Program& program, const Targe
     if (same == all.end()) all.push_back(std::move(planned));
   }
   const LoadProgress told = progress_of(all, progress);
-  for (ForSizes& one : all) CODETTA_CHECK_OK(load(one, told));
+  for (ForSizes& one : all) CODETTA_CHECK_OK(load(one, told, fill_cache));
   const auto state = all.front().state;
   for (size_t i = 1; i < all.size(); ++i) state->for_other_sizes.push_back(all[i].state);
   state->taken = std::move(taken);

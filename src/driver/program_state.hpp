@@ -52,7 +52,8 @@ Result<plan::Plan> plan_of(const CompiledProgramState& state);
 // compile() for a target that is resolved, by these times instead of those that are kept. Errors: those of compile().
 Result<CompiledProgram> compile_with(const Program& program, const Target& target, const SizeHints& size_hints,
                                      const UserTuning& tuning, Context& context,
-                                     const std::function<void(const CompileProgress&)>& progress = {});
+                                     const std::function<void(const CompileProgress&)>& progress = {},
+                                     bool fill_cache = false);
 
 }  // namespace driver
 

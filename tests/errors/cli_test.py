@@ -330,6 +330,10 @@ def programs_explained(folder, cache):
         FAILURES.append(f"compile of what was compiled: {made}")
     expect(3, "error[", "compile", program, *cache, "--report", folder / "missing" / "page.html")
     expect(0, "phase 0", "emit", program, *cache, "--hint", "n=4", "--what", "plan")
+    # Nothing is said to be compiled that is not: without NVRTC E0530, with it E0503.
+    expect(3, "error[E05", "compile", program, *cache, "--target", "cuda:sm_80", "--no-jit")
+    expect(0, "phase 0", "emit", program, *cache, "--target", "cuda:sm_80", "--what", "plan", "--no-jit")
+    expect(3, "error[E0403]", "compile", program, *cache, "--target", "metal:apple9")
 
 
 def cache_is_honest(folder):

@@ -219,6 +219,62 @@ TEST_F(CudaApi, ProgramsRunToo) {
   EXPECT_NE(compiled.emit(Stage::Source)->find("__global__"), std::string::npos);
 }
 
+// For a GPU that is not here: planned, or, as `codetta compile` does, compiled for the cache of a machine that has it.
+TEST_F(CudaApi, ProgramsForAnotherGpuFillTheCache) {
+  const auto program = Program::parse(
+                           "def two(x: f32[\"rows\", 17], v: f32[17, 20], w: f32[20, 8]):\n"
+                           "    y = sum(relu(x @ v), dim=0) @ w\n"
+                           "    return y\n",
+                           "two.py")
+                           .value();
+  const Target other{Backend::cuda, {}, "sm_80"};
+  const auto compile_into_cache = [&](Context& c, bool fill_cache) {
+    std::vector<CompileProgress> told;
+    const auto compiled = compile(
+        program, other, {{"rows", 33}}, c, [&](const CompileProgress& one) { told.push_back(one); }, fill_cache);
+    EXPECT_TRUE(compiled) << compiled.error().render();
+    return told;
+  };
+  Context c = context();
+  EXPECT_TRUE(compile_into_cache(c, false).empty());
+  EXPECT_EQ(nvrtc_.compiles, 0);
+  const auto told = compile_into_cache(c, true);
+  ASSERT_GE(told.size(), 2U);
+  EXPECT_EQ(told.back().done, told.back().total);
+  for (const CompileProgress& one : told) EXPECT_GT(one.seconds, 0) << one.kernel << ": compiled ahead, with others";
+  const int compiles = nvrtc_.compiles;
+  Context later = context();
+  for (const CompileProgress& one : compile_into_cache(later, true)) EXPECT_EQ(one.seconds, 0) << one.kernel;
+  EXPECT_EQ(nvrtc_.compiles, compiles) << "found";
+  ContextOptions frozen = options();
+  frozen.no_jit = true;
+  frozen.cache_dir = folder_->path() + "/empty";
+  Context none = Context::make(frozen).value();
+  expect(compile(program, other, {{"rows", 33}}, none, {}, true), Code::jit_disabled, "codetta_");
+  const auto on_mac = Target::parse("metal").value();
+  expect(compile(program, on_mac, {{"rows", 33}}, c, {}, true), Code::target_unavailable, "on macOS");
+  EXPECT_TRUE(compile(program, on_mac, {{"rows", 33}}, c));
+}
+
+// The seconds of what is compiled ahead are told for a GPU that is here, too.
+TEST_F(CudaApi, ProgramsTellWhatWasCompiled) {
+  const auto program = Program::parse(
+                           "def two(x: f32[\"rows\", 17], v: f32[17, 20], w: f32[20, 8]):\n"
+                           "    y = relu(x @ v) @ w\n"
+                           "    return y\n",
+                           "two.py")
+                           .value();
+  for (const bool found : {false, true}) {
+    Context c = context();
+    size_t kernels = 0;
+    ASSERT_TRUE(compile(program, {Backend::cuda, {}, "sm_90a"}, {{"rows", 33}}, c, [&](const CompileProgress& one) {
+      EXPECT_EQ(one.seconds == 0, found) << one.kernel;
+      ++kernels;
+    }));
+    EXPECT_EQ(kernels, 2U);
+  }
+}
+
 // Kernels are chosen for the hinted sizes, whose rows begin at multiples of 16 bytes. What is aligned less runs as
 // well: by kernels that are compiled when they are needed, and kept.
 TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
