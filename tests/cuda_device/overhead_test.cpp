@@ -9,6 +9,7 @@
 
 #include "cuda_device/fixture.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/program_state.hpp"
 #include "runtime/cuda/device.hpp"
 
 namespace {
@@ -137,6 +138,100 @@ TEST_F(DeviceOverhead, InTurnWithTheDriver) {
     return;
   }
   GTEST_SKIP() << "no kernel of one entry";
+}
+
+// A program of twenty kernels by run(), by the driver's own launches of the same entries, and as one CUDA graph. Each
+// reads what the one in front wrote, as layers do.
+TEST_F(DeviceOverhead, OfAProgramOfTwentyKernels) {
+  constexpr int layers = 20;
+  const auto driver = cu::Driver::load().value();
+  const auto device = cu::Device::open(driver, 0).value();
+  for (const DType dtype : {f32, bf16}) {
+    const std::string type(dtype_name(dtype));
+    std::string text = "def f(x: " + type + "[\"m\", 64], w: " + type + "[64, 64]):\n    h0 = relu(x @ w)\n";
+    for (int i = 1; i < layers; ++i) {
+      const std::string result = i + 1 == layers ? "y" : "h" + std::to_string(i);
+      text += "    " + result + " = relu(cast(h" + std::to_string(i - 1) + ", " + type + ") @ w)\n";
+    }
+    const auto program = Program::parse(text + "    return y\n", "layers.py").value();
+    const CompiledProgram compiled = compile(program, cuda, {{"m", 72}}, *context_).value();
+    const auto& package = *CompiledProgram::Access::state(compiled).package;
+    std::vector<const package::Kernel*> launched;
+    for (const package::Step& step : package.steps) {
+      if (const auto* launch = std::get_if<package::LaunchKernel>(&step))
+        launched.push_back(&package.kernels[launch->kernel]);
+    }
+    // Of these families parameters of zeros are a problem without rows, which every block leaves at once.
+    const bool leave_at_once = std::all_of(launched.begin(), launched.end(), [](const package::Kernel* kernel) {
+      const auto* product = std::get_if<package::GpuGemmConfig>(&kernel->config);
+      return kernel->entries.size() == 1 && product != nullptr &&
+             (product->family == package::GpuFamily::Simt || product->family == package::GpuFamily::Sm80);
+    });
+    if (launched.size() != layers || !leave_at_once) {
+      std::printf("%s: no %d kernels of one entry that leave at once\n", type.c_str(), layers);
+      continue;
+    }
+    const DeviceTensor
+        x = DeviceTensor::make(*device_, dtype, {72, 64}).value(),
+        w = DeviceTensor::make(*device_, dtype, {64, 64}).value(),
+        y = DeviceTensor::make(*device_, program.outputs()[0].type.starts_with("bf16") ? bf16 : f32, {72, 64}).value();
+    Execution execution = compiled.prepare({{"x", x.view()}, {"w", w.view()}, {"y", y.view()}}).value();
+    const DeviceStream stream = DeviceStream::make(*device_).value();
+    const auto handle = static_cast<cu::StreamHandle>(stream.get().handle);
+    const auto guard = device->enter().value();
+    alignas(64) static std::byte parameters[4096] = {};
+    void* pointers[] = {parameters};
+    cu::LaunchAttribute attribute{};
+    attribute.id = cu::launch_programmatic_serialization;
+    attribute.value.flag = 1;
+    std::vector<std::pair<cu::LaunchConfig, cu::FunctionHandle>> entries;
+    for (const package::Kernel* kernel : launched) {
+      const package::GpuEntry& entry = kernel->entries[0];
+      const auto loaded = context_->shared_state()->cuda.load(*kernel).value();
+      cu::LaunchConfig config{};
+      config.grid_x = config.grid_y = config.grid_z = 1;
+      config.block_x = static_cast<unsigned>(entry.threads);
+      config.block_y = config.block_z = 1;
+      config.dynamic_shared = static_cast<unsigned>(entry.shared_bytes);
+      config.stream = handle;
+      config.attributes = &attribute;
+      config.attribute_count = device->facts().major >= 9 ? 1 : 0;
+      entries.emplace_back(config, loaded.module->function(entry.symbol, entry.shared_bytes, 1).value().handle);
+    }
+    bool fine = execution.run(stream).has_value();
+    counting = true;
+    allocations = 0;
+    fine = execution.run(stream).has_value() && fine;
+    counting = false;
+    EXPECT_EQ(allocations, 0) << "run() allocates nothing";
+    ASSERT_EQ(driver->call().stream_begin_capture(handle, 0), cu::Status::Success);
+    fine = execution.run(stream).has_value() && fine;
+    cu::GraphHandle graph = nullptr;
+    ASSERT_EQ(driver->call().stream_end_capture(handle, &graph), cu::Status::Success);
+    cu::GraphExecHandle executable = nullptr;
+    ASSERT_EQ(driver->call().graph_instantiate(&executable, graph, 0), cu::Status::Success);
+    (void)driver->call().graph_destroy(graph);
+    constexpr int burst = 10;  // fits the stream's queue
+    std::vector<double> bare, ours, above, graphs;
+    for (int round = 0; round < 201; ++round) {
+      bare.push_back(microseconds(burst, [&] {
+        for (auto& [config, function] : entries)
+          fine = driver->call().launch_kernel(&config, function, pointers, nullptr) == cu::Status::Success && fine;
+      }));
+      ASSERT_TRUE(stream.synchronize());
+      ours.push_back(microseconds(burst, [&] { fine = execution.run(stream).has_value() && fine; }));
+      ASSERT_TRUE(stream.synchronize());
+      graphs.push_back(microseconds(
+          burst, [&] { fine = driver->call().graph_launch(executable, handle) == cu::Status::Success && fine; }));
+      ASSERT_TRUE(stream.synchronize());
+      above.push_back((ours.back() - bare.back()) / layers);
+    }
+    EXPECT_TRUE(fine);
+    (void)driver->call().graph_exec_destroy(executable);
+    std::printf(
+        "%s, %d kernels (%s): bare launches %.2f us, run() %.2f us, %.3f us a launch above them; one graph %.2f us\n",
+        type.c_str(), layers, launched.back()->name.c_str(), median(bare), median(ours), median(above), median(graphs));
+  }
 }
 
 }  // namespace
