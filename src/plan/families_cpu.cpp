@@ -288,6 +288,12 @@ void add_wide_tiles(const FamilyProblem& problem, const GemmShape& shape, const 
     wide.pack_a =
         fetches || (shape.m > 1 && (config.pack_a || shape.a_row_stride % (4096 / types::byte_size(shape.a)) == 0));
     add(wide);
+    // One row has a tile for each core, as long as runs of B stay long.
+    const int64_t share = std::max<int64_t>(base::ceil_div(shape.n, int64_t{std::max(problem.machine.cores, 1)}), 512);
+    if (shape.m == 1 && share <= wide.tile_cols - config.nr) {
+      wide.tile_cols = round_to(share, config.nr);
+      add(wide);
+    }
     return;
   }
   for (const int cols : {256, 512}) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "device/cpu/micro/blocks.hpp"
 #include "plan/families.hpp"
@@ -204,6 +205,31 @@ TEST(Discovery, OneRowFetchesWhereVectorsAreHalves) {
     EXPECT_EQ(kc(CpuIsa::avx512, dtype, 1), codetta::cpu::fetching_row_k) << dtype_name(dtype);
     EXPECT_EQ(kc(CpuIsa::avx512, dtype, 2), 256) << dtype_name(dtype);
     EXPECT_EQ(kc(CpuIsa::avx2, dtype, 1), 256) << dtype_name(dtype);
+  }
+}
+
+// One row over a B beyond the caches: each core reads as many columns, and runs of B stay long.
+TEST(Discovery, OneRowIsSharedByTheCores) {
+  const auto first = [](int64_t n, int cores, DType dtype = DType::f32) {
+    return package::cpu(found(shape_of(1, n, 4096, dtype), CpuIsa::avx512, cores).candidates.at(0).config);
+  };
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const auto& [n, cores, share] :
+         {std::tuple{4096, 1, 4096}, {4096, 2, 2048}, {4096, 4, 1024}, {8192, 2, 4096}}) {
+      const auto config = first(n, cores, dtype);
+      EXPECT_TRUE(config.tile_cols >= share && config.tile_cols < share + config.nr) << config.tile_cols;
+    }
+  }
+  for (const int cores : {1, 2, 3, 7, 64}) {
+    for (const int64_t n : {520, 1000, 4096, 4100}) {
+      std::set<std::string> names;
+      const Discovery all = found(shape_of(1, n, 4096), CpuIsa::avx512, cores);
+      for (const plan::Candidate& candidate : all.candidates) {
+        EXPECT_TRUE(names.insert(candidate.name).second) << candidate.name;
+        const int32_t cols = package::cpu(candidate.config).tile_cols;
+        EXPECT_TRUE(cols <= 96 || cols >= 512) << candidate.name;
+      }
+    }
   }
 }
 
