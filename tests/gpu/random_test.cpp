@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ namespace {
 
 struct Counts {
   std::atomic<int64_t> epilogues{0}, runs{0}, mistrusted{0}, refused{0}, left_out{0}, repeated{0}, spilling{0},
-      spread{0};
+      spread{0}, float8{0};
 };
 
 uint64_t mixed(uint64_t seed, uint64_t index) {
@@ -61,6 +62,25 @@ Result<TensorView> aligned_copy(const TensorView& view, HostTensors& memory, tes
 
 using package::GpuFamily;
 
+bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
+
+// Whether its matrix instructions multiply 8-bit floats as other families than SIMT ask for them.
+bool multiplies_float8(const std::string& arch) {
+  return arch.starts_with("sm_") && std::atoi(arch.c_str() + std::strlen("sm_")) >= 89;
+}
+
+// Magnitudes: where sums keep few bits, their bound tells nothing of terms that cancel.
+void make_positive(const TensorView& view) {
+  for (int64_t e = 0; e < view.element_count(); ++e) {
+    int64_t rest = e, at = 0;
+    for (int d = view.rank() - 1; d >= 0; --d) {
+      at += rest % view.size(d) * view.stride(d);
+      rest /= view.size(d);
+    }
+    view.as<unsigned char>()[at] &= 0x7F;
+  }
+}
+
 bool is_amd(GpuFamily family) { return family == GpuFamily::Mfma || family == GpuFamily::Wmma; }
 
 // Sizes that make several tiles, and few rows for the family that is for them.
@@ -96,6 +116,8 @@ std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& sp
   const bool three = family == GpuFamily::Sm80 && choice % 2 != 0;
   if (family != GpuFamily::Simt && !is_amd(family) && spec.a == DType::f32)
     problem.call.math = three ? MathMode::Tf32x3 : MathMode::Tf32;
+  const bool fast = family != GpuFamily::Simt && is_float8(spec.a) && (family == GpuFamily::Sm90 || choice % 2 == 0);
+  if (fast) problem.call.math = MathMode::Fp8FastAccumulation;
   // Otherwise anywhere: copied in small parts or packed first.
   if (family != GpuFamily::Simt && (family == GpuFamily::Stream || choice % 4 != 0)) {
     for (TensorView* factor : {&problem.call.A, &problem.call.B}) {
@@ -104,6 +126,7 @@ std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& sp
       *factor = *copy;
     }
   }
+  if (fast) make_positive(problem.call.A), make_positive(problem.call.B);
   test::Shared shared;
   for (const test::OutputSpec& output : spec.outputs) {
     if (!output.same_as.empty()) shared.emplace_back(output.same_as, output.name);
@@ -150,6 +173,7 @@ std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& sp
                : failed(name_of(config) + ": " + ran.error().render());
   }
   ++counts.runs;
+  counts.float8 += is_float8(spec.a) ? 1 : 0;
   for (const auto& buffer : problem.outputs) {
     if (!buffer->surroundings_kept()) return failed(name_of(config) + ": bytes outside an output were written");
   }
@@ -175,7 +199,11 @@ void run_random(Gpu& gpu, GpuFamily family) {
     if (gpu.lost()) return std::string();  // said before, by whom it happened to
     const uint64_t index = static_cast<uint64_t>(options().first + i), seed = mixed(options().seed, index);
     test::EpilogueSpec spec = test::random_epilogue_text(seed);
-    if (family != GpuFamily::Simt) {
+    if (family != GpuFamily::Simt && !is_amd(family) && types::is_float(spec.a) && seed % 8 == 5 &&
+        multiplies_float8(gpu.arch())) {
+      spec.a = seed % 3 == 0 ? DType::f8e5m2 : DType::f8e4m3;
+      spec.b = seed % 5 == 0 ? DType::f8e5m2 : DType::f8e4m3;
+    } else if (family != GpuFamily::Simt) {
       const bool bytes = types::byte_size(spec.a) == 1 && types::byte_size(spec.b) == 1;
       if (!types::is_float(spec.a) && !bytes) return std::string();
       if (types::is_float(spec.a))
@@ -200,6 +228,7 @@ void run_random(Gpu& gpu, GpuFamily family) {
   fmt::print("{} epilogues, {} runs, {} repeated, {} mistrusted, {} refused, {} left out, {} with spills, {}\n",
              counts.epilogues.load(), counts.runs.load(), counts.repeated.load(), counts.mistrusted.load(),
              counts.refused.load(), counts.left_out.load(), counts.spilling.load(), gpu.statistics());
+  if (counts.float8 > 0) fmt::print("{} of 8-bit floats\n", counts.float8.load());
   if (counts.spread > 0) fmt::print("{} with rows of A dealt out to items\n", counts.spread.load());
   EXPECT_GT(counts.runs, 0);
   EXPECT_GT(3 * counts.runs + 20, static_cast<int64_t>(options().problems) * counts.epilogues);
