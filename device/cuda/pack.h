@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/gpu/builtins.h"
+#include "device/gpu/items.h"
 
 namespace codetta::gpu {
 
@@ -19,7 +20,7 @@ CODETTA_FN void pack_transposed(const Packing& f) {
   for (i64 index = blockIdx.x; index < count; index += gridDim.x) {
     const i64 batch = index / (along * down), inner = index - batch * (along * down);
     const i64 slow0 = inner / along * 32, fast0 = inner % along * 32;
-    const E* const source = (const E*)f.from + batch * f.batch_stride;
+    const E* const source = (const E*)f.from + item_place(batch, f.batch_stride, f.skip, f.inner);
     E* const target = (E*)f.to + batch * f.slow * f.packed_stride;
 #pragma unroll
     for (int i = 0; i < 32; i += warps) {
@@ -63,13 +64,16 @@ CODETTA_FN void pack_rows(const Packing& f) {
   int group = 1;
   while (group < 32 && group < vectors) group *= 2;
   const u64 begin = (u64)f.from;
-  const u64 end = begin + (u64)((f.batches - 1) * f.batch_stride + (f.slow - 1) * f.slow_stride + f.fast) * sizeof(E);
+  const u64 end = begin + (u64)(item_place(f.batches - 1, f.batch_stride, f.skip, f.inner) +
+                                (f.slow - 1) * f.slow_stride + f.fast) *
+                              sizeof(E);
   const int lane = threadIdx.x % 32, own = 32 / group;
 #pragma unroll 1
   for (i64 row = ((i64)blockIdx.x * warps + threadIdx.x / 32) * own + lane / group; row < rows;
        row += (i64)gridDim.x * warps * own) {
     const i64 batch = f.batches > 1 ? row / f.slow : 0;
-    const E* const source = (const E*)f.from + (batch * f.batch_stride + (row - batch * f.slow) * f.slow_stride);
+    const E* const source = (const E*)f.from + (item_place(batch, f.batch_stride, f.skip, f.inner) +
+                                                (row - batch * f.slow) * f.slow_stride);
     E* const target = (E*)f.to + row * f.packed_stride;
 #pragma unroll 1
     for (i64 first = lane % group; first < vectors; first += group * at_once) {
@@ -105,7 +109,7 @@ CODETTA_FN void pack_factor(const PackParams& params) {
     pack_transposed<E>(f);
     return;
   }
-  if (f.fast_stride == 1 && f.slow_stride >= 0 && f.batch_stride >= 0) {
+  if (f.fast_stride == 1 && f.slow_stride >= 0 && f.batch_stride >= 0 && f.batch_stride * f.inner + f.skip >= 0) {
     pack_rows<E>(f);
     return;
   }
@@ -116,7 +120,8 @@ CODETTA_FN void pack_factor(const PackParams& params) {
   const i64 rows = f.batches * f.slow;
   for (i64 row = (i64)blockIdx.x * warps + threadIdx.x / 32; row < rows; row += (i64)gridDim.x * warps) {
     const i64 batch = f.batches > 1 ? row / f.slow : 0;
-    const E* const source = from + (batch * f.batch_stride + (row - batch * f.slow) * f.slow_stride);
+    const E* const source =
+        from + (item_place(batch, f.batch_stride, f.skip, f.inner) + (row - batch * f.slow) * f.slow_stride);
     E* const target = to + row * f.packed_stride;
     for (i64 first = lane; first < f.fast; first += 32 * pack_at_once) {
       E held[pack_at_once];

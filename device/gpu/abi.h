@@ -74,6 +74,8 @@ struct Problem {
   const CODETTA_DEVICE void* b;
   i64 a_batch, a_row, a_k;  // strides of A [batch, m, k]
   i64 b_batch, b_k, b_col;  // strides of B [batch, k, n]
+  i64 inner;                // items that are so far apart, of which each next has more in front of it,
+  i64 a_skip, b_skip;       // which is 0 where one stride is enough (device/host/items.h)
   i64 batches, m, n, k;     // n counts the accumulator's columns
   i64 rows, cols;           // of the root space: rows = m, cols = n / split ways
   i64 chunk;                // of the split: accumulator column of part j at root column c is
@@ -101,6 +103,7 @@ struct Packing {
   i64 batches, slow, fast;
   i64 batch_stride, slow_stride, fast_stride;  // of `from`
   i64 packed_stride;                           // of `to`; batch items follow each other
+  i64 inner, skip;                             // of `from`, as in Problem
 };
 // The parameter of the kernel that packs: as many factors as its grid has blocks along y.
 struct PackParams {

@@ -21,6 +21,7 @@
 #pragma once
 
 #include "device/gpu/abi.h"
+#include "device/gpu/items.h"
 
 namespace codetta::gpu {
 
@@ -130,6 +131,10 @@ class ColumnsOfB {
 };
 #endif
 
+// Where an item of a factor begins, in elements.
+CODETTA_FN i64 item_of_a(const Problem& p, i64 item) { return item_place(item, p.a_batch, p.a_skip, p.inner); }
+CODETTA_FN i64 item_of_b(const Problem& p, i64 item) { return item_place(item, p.b_batch, p.b_skip, p.inner); }
+
 // Several products of one A: their parts follow each other. An emitted Epilogue has `products` then, more_b(product),
 // which operand its B is, and more_map(product), which tensor map (sm_90a).
 template <class T>
@@ -160,7 +165,7 @@ __device__ __forceinline__ FactorB factor_b(const P& params, i64 batch, int part
       return {(const E*)o.data + batch * o.stride[0], o.stride[1], o.stride[2]};
     }
   }
-  return {(const E*)p.b + batch * p.b_batch, p.b_k, p.b_col};
+  return {(const E*)p.b + item_of_b(p, batch), p.b_k, p.b_col};
 }
 
 }  // namespace codetta::gpu

@@ -36,7 +36,7 @@ inline constexpr i32 max_products = 8;
 // B of one product.
 struct FactorB {
   const void* data;
-  i64 batch, k, col;
+  i64 batch, k, col, skip;
 };
 
 // runtime::cpu::BlockMaker, of a compiled kernel.
@@ -55,6 +55,7 @@ struct Gemm {
   i64 a_batch, a_row, a_k;
   const void* b;
   i64 b_batch, b_k, b_col;
+  i64 inner, a_skip, b_skip;
   const void* packed_b;  // what codetta_engine_pack wrote for the same configuration, k, n and split; 64-byte aligned
   i32 split_ways;
   i64 split_chunk;

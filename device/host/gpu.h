@@ -55,12 +55,15 @@ inline Status set_factor(const GpuFrame& frame, GpuLaunch& one, bool is_a, const
   factor.data = view.data;
   if (frame.running) return ok;
   const codetta::gpu::Problem& p = one.plan.problem;
-  i64 batch = 0;
-  CODETTA_OK(check_factor(view, name, transposed, p.batches, is_a ? p.m : p.k, is_a ? p.k : p.n / products, batch));
+  i64 inner = 0, batch = 0, skip = 0;
+  CODETTA_OK(check_factor(view, name, transposed, p.batches, is_a ? p.m : p.k, is_a ? p.k : p.n / products, inner,
+                          batch, skip));
   const bool k_is_last = is_a != transposed;
   const i32 k = view.rank - (k_is_last ? 1 : 2), other = view.rank - (k_is_last ? 2 : 1);
   factor.name = name;
   factor.batch = batch;
+  factor.skip = skip;
+  factor.inner = inner;
   factor.other = view.stride[other];
   factor.k = view.stride[k];
   factor.batches = 1;

@@ -9,6 +9,7 @@
 #include "device/gpu/abi.h"
 #include "device/host/fold.h"
 #include "device/host/gpu_tables.h"
+#include "device/host/items.h"
 
 namespace codetta::gpu::host {
 
@@ -50,11 +51,12 @@ struct Placer {
 };
 
 // ---- one launch ----
-// A or B: strides in elements. `other` is the row of A, the column of B; batch 0: one matrix for all items.
+// A or B: strides in elements. `other` is the row of A, the column of B; batch and skip 0: one matrix for all items.
 struct Factor {
   const char* name = "";
   const void* data = nullptr;
   i64 batch = 0, other = 0, k = 0;
+  i64 skip = 0, inner = 0;              // of items (device/host/items.h)
   i64 batches = 1, others = 0, ks = 0;  // sizes
   bool empty = false;
 };
@@ -172,7 +174,8 @@ inline bool fold_items(const Kernel& kernel, const Factor& a, const Factor& b, c
     return misfit(trouble, b.name, "it is %s for all items, and the B of a further product is not",
                   b.batch == 0 ? "one matrix" : "no one matrix");
   }
-  const i64 rows = codetta::fold::rows_of_all(p.batches, p.m, a.batch, a.other, b.batch);
+  const i64 rows =
+      a.skip != 0 ? 0 : codetta::fold::rows_of_all(p.batches, p.m, a.batch, a.other, b.skip != 0 ? 1 : b.batch);
   if (rows == 0 || !kernel.folds || !kernel.has_product || plan.empty || a.batches != p.batches) return true;
   // A kernel that reads rows of A side by side relies on it.
   if (kernel.family != family_simt && !kernel.pack_a && !kernel.a_k_major) return true;
@@ -286,12 +289,18 @@ inline bool check_factor(const Kernel& kernel, const Factor& factor, bool is_a, 
            kernel.alignment);
     return unaligned(trouble);
   }
-  if (factor.batches > 1 && factor.batch * element % kernel.alignment != 0) {
-    misfit(trouble, factor.name, "its stride in the batch is %lld bytes, no multiple of %d", factor.batch * element,
+  const i64 item_strides[] = {factor.batch, factor.batch * factor.inner + factor.skip};
+  for (const i64 stride : item_strides) {
+    if (factor.batches <= 1 || stride * element % kernel.alignment == 0) continue;
+    misfit(trouble, factor.name, "its stride in the batch is %lld bytes, no multiple of %d", stride * element,
            kernel.alignment);
     return unaligned(trouble);
   }
   if (kernel.map_count == 0) return true;
+  if (factor.skip != 0) {
+    misfit(trouble, factor.name, "its leading dims have two strides, of which %.200s takes one", kernel.name);
+    return unaligned(trouble);
+  }
   // Of one matrix for all items the batch has no stride.
   const i64 strides[] = {slow.size > 1 ? slow.stride : 1, factor.batches > 1 && factor.batch != 0 ? factor.batch : 1};
   for (const i64 stride : strides) {
@@ -314,10 +323,12 @@ inline void plan_packing(const Kernel& kernel, const Factor& a, const Factor& b,
     const i64 other = which == 0 ? p.m : p.n;
     const i64 unit = pack_alignment / element_bytes(which == 0 ? kernel.a_dtype : kernel.b_dtype);
     Packing& packing = plan.packing.factor[count++];
-    packing.batches = factor.batch == 0 || plan.spread > 1 ? 1 : larger(p.batches, 1);
+    packing.batches = (factor.batch == 0 && factor.skip == 0) || plan.spread > 1 ? 1 : larger(p.batches, 1);
     packing.fast = k_major ? p.k : other;
     packing.slow = k_major ? other : p.k;
     packing.batch_stride = plan.spread > 1 ? 0 : factor.batch;  // items that rows are dealt out to have one B
+    packing.skip = plan.spread > 1 ? 0 : factor.skip;
+    packing.inner = factor.inner;
     packing.fast_stride = k_major ? factor.k : factor.other;
     packing.slow_stride = k_major ? factor.other : factor.k;
     packing.packed_stride = ceil_div(packing.fast, unit) * unit;
@@ -326,6 +337,10 @@ inline void plan_packing(const Kernel& kernel, const Factor& a, const Factor& b,
 
 inline bool plan_product(const Kernel& kernel, const Factor& a, const Factor& b, Plan& plan, Trouble& trouble) {
   if (!check_factor(kernel, a, true, trouble) || !check_factor(kernel, b, false, trouble)) return false;
+  if (a.inner != 0 && b.inner != 0 && a.inner != b.inner) {
+    misfit(trouble, b.name, "%lld of its items lie one way, and %lld of the other factor", b.inner, a.inner);
+    return unaligned(trouble);
+  }
   plan_packing(kernel, a, b, plan);
   return true;
 }
@@ -526,20 +541,22 @@ inline void resolve(const Kernel& kernel, const Factor& a, const Factor& b, char
   if (kernel.has_product) {
     p.a = a.data, p.a_batch = a.batch, p.a_row = a.other, p.a_k = a.k;
     p.b = b.data, p.b_batch = plan.spread > 1 ? 0 : b.batch, p.b_col = b.other, p.b_k = b.k;
+    p.inner = a.inner != 0 ? a.inner : b.inner, p.a_skip = a.skip, p.b_skip = b.skip;
   }
   i32 place = 0;
-  const auto packed = [&](i32 factor, bool k_major, const void*& data, i64& batch, i64& k, i64& other) {
+  const auto packed = [&](i32 factor, bool k_major, const void*& data, i64& batch, i64& skip, i64& k, i64& other) {
     if (plan.packed_at[factor] < 0) return;
     Packing& packing = plan.packing.factor[place++];
     packing.from = data;
     packing.to = at(plan.packed_at[factor]);
     data = packing.to;
-    batch = packing.batch_stride == 0 ? 0 : packing.slow * packing.packed_stride;
+    batch = packing.batch_stride == 0 && packing.skip == 0 ? 0 : packing.slow * packing.packed_stride;
+    skip = 0;
     k = k_major ? 1 : packing.packed_stride;
     other = k_major ? packing.packed_stride : 1;
   };
-  packed(0, kernel.a_k_major, p.a, p.a_batch, p.a_k, p.a_row);
-  packed(1, kernel.b_k_major, p.b, p.b_batch, p.b_k, p.b_col);
+  packed(0, kernel.a_k_major, p.a, p.a_batch, p.a_skip, p.a_k, p.a_row);
+  packed(1, kernel.b_k_major, p.b, p.b_batch, p.b_skip, p.b_k, p.b_col);
   p.accumulators = at(plan.accumulators_at);
   p.slices = at(plan.slices_at);
   p.counters = plan.counters_at < 0 ? nullptr : reinterpret_cast<u32*>(counters + plan.counters_at);

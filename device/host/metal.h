@@ -221,6 +221,7 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
   p.chunk = kernel.ways > 1 ? gemm.split_chunk : at_least(p.cols, 1);
   p.a = gemm.a, p.a_batch = gemm.a_batch, p.a_row = gemm.a_row, p.a_k = gemm.a_k;
   p.b = gemm.b, p.b_batch = gemm.b_batch, p.b_k = gemm.b_k, p.b_col = gemm.b_col;
+  p.inner = gemm.inner, p.a_skip = gemm.a_skip, p.b_skip = gemm.b_skip;
   p.tiles_m = rounded_up(p.rows, kernel.tile_m);
   p.tiles_n = rounded_up(p.cols, at_least(kernel.tile_n / kernel.ways, 1));
   p.pieces_m = rounded_up(p.rows, kernel.piece_rows);
@@ -279,14 +280,14 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
 
   const bool whole = p.rows % kernel.tile_m == 0 && p.cols % at_least(kernel.tile_n / kernel.ways, 1) == 0 &&
                      p.k % kernel.tile_k == 0 && p.k % p.k_slice == 0;
-  const auto in_lines = [&](const void* data, i64 batch, i64 slow, i64 fast) {
-    return fast == 1 && ((reinterpret_cast<u64>(data) | static_cast<u64>(batch * kernel.factor_bytes) |
+  const auto in_lines = [&](const void* data, i64 batch, i64 skip, i64 slow, i64 fast) {
+    return fast == 1 && ((reinterpret_cast<u64>(data) | static_cast<u64>((batch | skip) * kernel.factor_bytes) |
                           static_cast<u64>(slow * kernel.factor_bytes)) &
                          15) == 0;
   };
   const bool aligned =
-      in_lines(p.a, p.a_batch, kernel.a_k_major ? p.a_row : p.a_k, kernel.a_k_major ? p.a_k : p.a_row) &&
-      in_lines(p.b, p.b_batch, kernel.b_k_major ? p.b_col : p.b_k, kernel.b_k_major ? p.b_k : p.b_col);
+      in_lines(p.a, p.a_batch, p.a_skip, kernel.a_k_major ? p.a_row : p.a_k, kernel.a_k_major ? p.a_k : p.a_row) &&
+      in_lines(p.b, p.b_batch, p.b_skip, kernel.b_k_major ? p.b_col : p.b_k, kernel.b_k_major ? p.b_k : p.b_col);
   if (kernel.specialised && !empty) {  // what the kernel was made to rely on
     const bool a_fits = p.k <= 1 || p.m <= 1 || (kernel.a_k_major ? p.a_k : p.a_row) == 1;
     const bool b_fits = p.k <= 1 || p.n <= 1 || (kernel.b_k_major ? p.b_k : p.b_col) == 1;

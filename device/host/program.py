@@ -46,7 +46,8 @@ class _MapConfig(ctypes.Structure):
 
 
 class _FactorB(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("batch", ctypes.c_int64), ("k", ctypes.c_int64), ("col", ctypes.c_int64)]
+    _fields_ = [("data", ctypes.c_void_p), ("batch", ctypes.c_int64), ("k", ctypes.c_int64), ("col", ctypes.c_int64),
+                ("skip", ctypes.c_int64)]
 
 
 class _Maker(ctypes.Structure):
@@ -58,6 +59,7 @@ class _Gemm(ctypes.Structure):
     _fields_ = [("batch", ctypes.c_int64), ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
                 ("a", ctypes.c_void_p), ("a_batch", ctypes.c_int64), ("a_row", ctypes.c_int64), ("a_k", ctypes.c_int64),
                 ("b", ctypes.c_void_p), ("b_batch", ctypes.c_int64), ("b_k", ctypes.c_int64), ("b_col", ctypes.c_int64),
+                ("inner", ctypes.c_int64), ("a_skip", ctypes.c_int64), ("b_skip", ctypes.c_int64),
                 ("packed_b", ctypes.c_void_p), ("split_ways", ctypes.c_int32), ("split_chunk", ctypes.c_int64),
                 ("products", ctypes.c_int32), ("more_b", _FactorB * 7), ("makers", ctypes.c_void_p)]
 
@@ -372,7 +374,7 @@ def _given(table, name, what):
 
 
 def _evenly_spaced(array, name, unaligned=True):
-    if array.size and _batch_step(array) is None:
+    if array.size and _items(array) is None:
         _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced", unaligned)
 
 
@@ -507,18 +509,28 @@ def _step(array, from_end):
     return 0 if dim < 0 or array.shape[dim] == 1 else _stride(array, dim)
 
 
-def _batch_step(array):
-    """One stride for all leading dims of a factor (those before the last two) seen as one; None where there is none."""
-    stride, inner = 0, 1
+def _items(array):
+    """Leading dims of a factor (those before the last two) seen as one: item i begins i * stride + i // inner * skip
+    elements behind the first. (stride, skip, inner), (stride, 0, 0) where one stride is enough, or None."""
+    stride, outer, count, inner = 0, 0, 1, 0
     for dim in reversed(range(array.ndim - 2)):
-        if array.shape[dim] == 1:
+        step, now = _stride(array, dim), array.shape[dim]
+        if now == 1:
             continue
-        if inner == 1:
-            stride = _stride(array, dim)
-        elif _stride(array, dim) != stride * inner:
+        if count == 1:
+            stride = step
+        elif inner == 0 and step != stride * count:
+            inner, outer = count, step
+        elif inner and step != outer * (count // inner):
             return None
-        inner *= array.shape[dim]
-    return stride
+        count *= now
+    return stride, outer - stride * inner if inner else 0, inner
+
+
+def _seen(array, dims):
+    """A factor as its product sees it: dims of an array from the last, multiples of their strides, sizes."""
+    return np.lib.stride_tricks.as_strided(array, [size for _, _, size in dims],
+                                           [scale * _step(array, dim) * array.itemsize for dim, scale, _ in dims])
 
 
 def _factor(array, transposed, batch, rows, cols, name):
@@ -629,16 +641,26 @@ def _launch(engine, index, config, split, phases, reductions, fused, plain, a, b
     batch, m, n, k = sizes
     if split > 1 and n and (n % split or chunk < 1 or n // split % chunk):
         _fail(f"E0610: {n} columns cannot be split in {split} parts in chunks of {chunk}")
-    gemm = _Gemm(batch, m, n, k, a.ctypes.data, _batch_step(a) or 0, _stride(a, a.ndim - 2), _stride(a, a.ndim - 1))
+    nowhere = 0, 0, 0
+
+    def place(view):
+        stride, skip, inner = _items(view) or nowhere
+        if inner and gemm.inner not in (0, inner):
+            _fail(f"E0610: {inner} items of a factor lie one way, and {gemm.inner} of another")
+        gemm.inner = inner or gemm.inner
+        return stride, skip
+
+    gemm = _Gemm(batch, m, n, k, a.ctypes.data, 0, _stride(a, a.ndim - 2), _stride(a, a.ndim - 1))
+    gemm.a_batch, gemm.a_skip = place(a)
     gemm.split_ways, gemm.split_chunk, gemm.products = split, chunk, max(len(more_b) + 1, len(made))
     if made:
         makers, _keep = _makers(engine, made)
         gemm.makers = ctypes.addressof(makers)
     else:
-        gemm.b, gemm.b_batch = b.ctypes.data, _batch_step(b) or 0
+        gemm.b, (gemm.b_batch, gemm.b_skip) = b.ctypes.data, place(b)
         gemm.b_k, gemm.b_col = _stride(b, b.ndim - 2), _stride(b, b.ndim - 1)
     for factor, view in zip(gemm.more_b, more_b):
-        factor.data, factor.batch = view.ctypes.data, _batch_step(view) or 0
+        factor.data, (factor.batch, factor.skip) = view.ctypes.data, place(view)
         factor.k, factor.col = _stride(view, view.ndim - 2), _stride(view, view.ndim - 1)
     empty = batch * m * n == 0
     if plain:

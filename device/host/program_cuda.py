@@ -68,7 +68,7 @@ class _Trouble(ctypes.Structure):
 
 class _Factor(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("data", ctypes.c_void_p)] + [
-        (n, ctypes.c_int64) for n in ("batch", "other", "k", "batches", "others", "ks")] + [("empty", ctypes.c_bool)]
+        (n, ctypes.c_int64) for n in ("batch", "other", "k", "skip", "inner", "batches", "others", "ks")] + [("empty", ctypes.c_bool)]
 
 
 class _Grid(ctypes.Structure):
@@ -537,6 +537,11 @@ def _result(array, name):
     return result
 
 
+def _seen(array, dims):
+    return _Array(array.data, array.dtype, [size for _, _, size in dims],
+                  [scale * _step(array, dim) * array.itemsize for dim, scale, _ in dims])
+
+
 def _factor(array, transposed, batch, rows, cols, name):
     if transposed:
         array = array.swapped()
@@ -550,8 +555,9 @@ def _factor(array, transposed, batch, rows, cols, name):
 def _factor_of(array, name, is_a):
     k, other = (-1, -2) if is_a else (-2, -1)
     batches = int(np.prod(array.shape[:-2], dtype=np.int64))
-    return _Factor(name.encode(), array.data, _batch_step(array) or 0, _stride(array, other), _stride(array, k),
-                   batches, array.shape[other], array.shape[k], array.size == 0)
+    stride, skip, inner = _items(array) or (0, 0, 0)
+    return _Factor(name.encode(), array.data, stride, _stride(array, other), _stride(array, k), skip, inner, batches,
+                   array.shape[other], array.shape[k], array.size == 0)
 
 
 def _attributes(engine, loaded, entry, context):

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "device/host/engine.h"
+#include "device/host/items.h"
 
 namespace codetta::host {
 
@@ -521,30 +522,40 @@ inline Status set_split(Gemm& gemm, i32 ways, Number chunk) {
               static_cast<long long>(gemm.n), ways, static_cast<long long>(chunk.value));
 }
 
-// One stride for all leading dims of a factor (those before the last two) seen as one; false where there is none.
-inline bool batch_stride(const View& view, i64& stride) {
-  i64 inner = 1;  // items inside of the current dim
-  stride = 0;
-  for (i32 dim = view.rank - 3; dim >= 0; --dim) {
-    if (view.size[dim] == 1) continue;
-    if (inner == 1) {
-      stride = view.stride[dim];
-    } else if (view.stride[dim] != stride * inner) {
-      return false;
-    }
-    inner *= view.size[dim];
+// A dim of a factor as its product sees it (package::FactorDim).
+struct SeenDim {
+  i32 dim;  // from the last, of the tensor
+  Number scale, size;
+};
+// The factor's view of a tensor. The plan has made it of the tensor's declared sizes, which have been looked at.
+template <i32 n>
+Status see(View& seen, const View& view, const SeenDim (&dims)[n], const char* name) {
+  seen = view;
+  seen.rank = n;
+  for (i32 i = 0; i < n; ++i) {
+    const Number stride = dims[i].scale * Number(view.step(dims[i].dim));
+    if (stride.bad || dims[i].size.bad) return fail(bad_sizes, "E0610: a size of %s has no value", name);
+    seen.size[i] = dims[i].size.value;
+    seen.stride[i] = stride.value;
   }
-  return true;
+  return ok;
 }
 
+// `inner`: of the factors in front; they agree on it.
 inline Status check_factor(const View& view, const char* name, bool transposed, i64 batch, i64 rows, i64 cols,
-                           i64& stride) {
+                           i64& inner, i64& stride, i64& skip) {
   if (view.rank < 2)
     return fail(bad_sizes, "E0610: %s does not fit: it is %s; a factor has two dims or more", name, describe(view));
   const i64 have_rows = view.size_from_last(transposed ? 0 : 1), have_cols = view.size_from_last(transposed ? 1 : 0);
   i64 have_batch = 1;
   for (i32 dim = 0; dim + 2 < view.rank; ++dim) have_batch *= view.size[dim];
-  if (!batch_stride(view, stride) && !view.empty()) {
+  items::Items items;
+  long long both = inner;
+  const bool even = items::find(view.size, view.stride, view.rank - 2, items) && items::agree(both, items);
+  inner = both;
+  stride = items.stride;
+  skip = items.skip;
+  if (!even && !view.empty()) {
     unaligned = true;
     return fail(bad_sizes, "E0610: %s does not fit: the leading dims of %s are not evenly spaced", name,
                 describe(view));
@@ -558,14 +569,15 @@ inline Status check_factor(const View& view, const char* name, bool transposed, 
 inline i64 columns_of_one(const Gemm& gemm) { return gemm.products > 1 ? gemm.n / gemm.products : gemm.n; }
 
 inline Status set_a(Gemm& gemm, const View& view, const char* name, bool transposed) {
-  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.m, gemm.k, gemm.a_batch));
+  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.m, gemm.k, gemm.inner, gemm.a_batch, gemm.a_skip));
   gemm.a = view.data;
   gemm.a_row = view.stride[view.rank - (transposed ? 1 : 2)];
   gemm.a_k = view.stride[view.rank - (transposed ? 2 : 1)];
   return ok;
 }
 inline Status set_b(Gemm& gemm, const View& view, const char* name, bool transposed) {
-  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.k, columns_of_one(gemm), gemm.b_batch));
+  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.k, columns_of_one(gemm), gemm.inner, gemm.b_batch,
+                          gemm.b_skip));
   gemm.b = view.data;
   gemm.b_k = view.stride[view.rank - (transposed ? 1 : 2)];
   gemm.b_col = view.stride[view.rank - (transposed ? 2 : 1)];
@@ -575,7 +587,8 @@ inline Status set_b(Gemm& gemm, const View& view, const char* name, bool transpo
 // B of product `i`, from 1, of the products of one A.
 inline Status set_more_b(Gemm& gemm, i32 i, const View& view, const char* name, bool transposed) {
   FactorB& b = gemm.more_b[i - 1];
-  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.k, columns_of_one(gemm), b.batch));
+  CODETTA_OK(
+      check_factor(view, name, transposed, gemm.batch, gemm.k, columns_of_one(gemm), gemm.inner, b.batch, b.skip));
   b.data = view.data;
   b.k = view.stride[view.rank - (transposed ? 1 : 2)];
   b.col = view.stride[view.rank - (transposed ? 2 : 1)];

@@ -16,11 +16,13 @@ struct PackedWeight {
 
 // Whether both are the same elements of the same weights, in the same order.
 inline bool same_factors(const Gemm& x, const Gemm& y) {
-  bool same = x.b == y.b && x.b_batch == y.b_batch && x.b_k == y.b_k && x.b_col == y.b_col && x.batch == y.batch &&
-              x.n == y.n && x.k == y.k && x.products == y.products && x.split_chunk == y.split_chunk;
+  bool same = x.b == y.b && x.b_batch == y.b_batch && x.b_k == y.b_k && x.b_col == y.b_col && x.inner == y.inner &&
+              x.b_skip == y.b_skip && x.batch == y.batch && x.n == y.n && x.k == y.k && x.products == y.products &&
+              x.split_chunk == y.split_chunk;
   for (i32 p = 0; same && p + 1 < x.products; ++p) {
     const FactorB &one = x.more_b[p], &other = y.more_b[p];
-    same = one.data == other.data && one.batch == other.batch && one.k == other.k && one.col == other.col;
+    same = one.data == other.data && one.batch == other.batch && one.k == other.k && one.col == other.col &&
+           one.skip == other.skip;
   }
   return same;
 }

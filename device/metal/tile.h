@@ -5,6 +5,7 @@
 #pragma once
 
 #include "device/gpu/abi.h"
+#include "device/gpu/items.h"
 
 namespace codetta::gpu {
 
@@ -27,6 +28,10 @@ CODETTA_FN i64 column_of_b(constant Problem& p, i64 col, int part) {
   if constexpr (ways == 1) return col;
   return (col / p.chunk) * (p.chunk * ways) + part * p.chunk + col % p.chunk;
 }
+
+// Where an item of a factor begins, in elements.
+CODETTA_FN i64 item_of_a(constant Problem& p, i64 item) { return item_place(item, p.a_batch, p.a_skip, p.inner); }
+CODETTA_FN i64 item_of_b(constant Problem& p, i64 item) { return item_place(item, p.b_batch, p.b_skip, p.inner); }
 
 CODETTA_FN i64 at_least_1(i64 n) { return n < 1 ? 1 : n; }
 

@@ -70,6 +70,7 @@ std::optional<runtime::cpu::GemmProblem> factor_to_pack(const emit::host::Progra
   std::map<std::string, int64_t> fixed;
   for (const auto& [symbol, value] : emit::host::signature_of(program).fixed) fixed.emplace(symbol, value);
   const package::EpilogueProgram& epilogue = program.package->kernels[launch.kernel].epilogue;
+  if (!launch.product->b_view.empty()) return std::nullopt;
   const auto n = launch.n.evaluate(fixed), k = launch.product->k.evaluate(fixed),
              chunk = epilogue.split.chunk.evaluate(fixed);
   if (!n || !k || !chunk || b.rank() < 2 || b.rank() > 3 || b.empty()) return std::nullopt;

@@ -453,19 +453,26 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
 // How tensors are that few programs are planned for.
 struct Unusual {
   bool empty = false;   // some have no elements
-  bool uneven = false;  // leading dims of a factor, seen as one, have no stride
+  bool uneven = false;  // leading dims of a factor, seen as one, have no strides that its product takes
 };
 
 Unusual unusual(const package::Package& package, const std::vector<NamedArgument>& arguments) {
   Unusual found;
-  const std::vector<uint32_t> factors = package::uneven_factors(package);
   for (const NamedArgument& argument : arguments) {
     const TensorView* tensor = argument.value.tensor();
-    if (tensor == nullptr) continue;
-    found.empty = found.empty || tensor->empty();
-    const bool is_factor = std::any_of(factors.begin(), factors.end(),
-                                       [&](uint32_t b) { return package.buffers[b].name == argument.name; });
-    found.uneven = found.uneven || (is_factor && !tensor->empty() && !runtime::batch_stride(*tensor));
+    found.empty = found.empty || (tensor != nullptr && tensor->empty());
+  }
+  for (const std::vector<uint32_t>& factors : package::uneven_factors(package)) {
+    int64_t inner = 0;
+    for (const uint32_t b : factors) {
+      const package::Buffer& buffer = package.buffers[b];
+      const auto named = std::find_if(arguments.begin(), arguments.end(),
+                                      [&](const NamedArgument& argument) { return argument.name == buffer.name; });
+      const TensorView* tensor = named == arguments.end() ? nullptr : named->value.tensor();
+      if (tensor == nullptr || tensor->empty()) continue;
+      const auto items = runtime::items_of(*tensor);
+      found.uneven = found.uneven || !items || !runtime::check_agree(inner, *items, buffer);
+    }
   }
   return found;
 }

@@ -2,6 +2,7 @@
 #include "package/factors.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace codetta::package {
 
@@ -16,31 +17,42 @@ std::vector<uint32_t> factors_read(const Package& package, const LaunchKernel& l
   return read;
 }
 
-bool leads_by_several(const std::vector<types::Dim>& shape) {
-  if (shape.size() < 4) return false;
-  const auto may_be_several = [](const types::Dim& dim) { return !(dim == types::Dim::constant(1)); };
-  return std::count_if(shape.begin(), shape.end() - 2, may_be_several) > 1;
+std::vector<types::Dim> leading_dims(const std::vector<types::Dim>& shape) {
+  std::vector<types::Dim> leading;
+  for (size_t d = 0; d + 2 < shape.size(); ++d) {
+    if (!(shape[d] == types::Dim::constant(1))) leading.push_back(shape[d]);
+  }
+  return leading;
 }
 
-std::vector<uint32_t> uneven_factors(const Package& package) {
-  std::vector<uint32_t> found;
+std::vector<std::vector<uint32_t>> uneven_factors(const Package& package) {
+  std::vector<std::vector<uint32_t>> found;
   const auto of_caller = [&](uint32_t b) {
     const Buffer& buffer = package.buffers[b];
-    return (buffer.role == Buffer::Role::Argument || buffer.role == Buffer::Role::Output) &&
-           leads_by_several(buffer.shape);
+    return buffer.role == Buffer::Role::Argument || buffer.role == Buffer::Role::Output;
   };
   const auto look = [&](const StepList& list) {
     for (const Step& step : list) {
       const auto* launch = std::get_if<LaunchKernel>(&step);
-      if (launch == nullptr) continue;
-      for (const uint32_t b : factors_read(package, *launch))
-        if (of_caller(b)) found.push_back(b);
+      if (launch == nullptr || !launch->product) continue;
+      std::vector<uint32_t> several;
+      bool uneven = false;
+      std::optional<types::Dim> inner;
+      for (const uint32_t b : factors_read(package, *launch)) {
+        const bool seen = !(b == launch->product->a ? launch->product->a_view : launch->product->b_view).empty();
+        const std::vector<types::Dim> leading = leading_dims(package.buffers[b].shape);
+        if (!of_caller(b) || seen || leading.size() < 2) continue;
+        several.push_back(b);
+        uneven = uneven || leading.size() > 2 || (inner && !(*inner == leading.back()));
+        inner = leading.back();
+      }
+      std::sort(several.begin(), several.end());
+      several.erase(std::unique(several.begin(), several.end()), several.end());
+      if (uneven) found.push_back(std::move(several));
     }
   };
   look(package.steps);
   for (const StepList& list : package.step_lists) look(list);
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 

@@ -23,6 +23,12 @@ Json json_of(const std::vector<Dim>& shape) {
 }
 
 Json json_of(const Dim& dim) { return json_of(std::vector<Dim>{dim})[0]; }
+Json json_of(const FactorView& view) {
+  Json json = Json::array();
+  for (const FactorDim& dim : view)
+    json.push_back({{"dim", dim.dim}, {"scale", json_of(dim.scale)}, {"size", json_of(dim.size)}});
+  return json;
+}
 
 Json json_of(const Buffer& buffer) {
   constexpr const char* roles[] = {"argument", "output", "temporary", "constant"};
@@ -190,6 +196,8 @@ struct StepJson {
       json["b"] = buffer(s.product->b);
       json["a_transposed"] = s.product->a_transposed;
       json["b_transposed"] = s.product->b_transposed;
+      if (!s.product->a_view.empty()) json["a_view"] = json_of(s.product->a_view);
+      if (!s.product->b_view.empty()) json["b_view"] = json_of(s.product->b_view);
       if (!s.product->more_b.empty()) json["more_b"] = buffers(s.product->more_b);
       for (const Prologue& made : s.product->b_made)
         json["b_made"].push_back({{"kernel", kernel(made.kernel)}, {"arguments", buffers(made.arguments)}});

@@ -139,10 +139,21 @@ struct Prologue {
   std::vector<uint32_t> arguments;  // buffers of its arguments but the last
   bool operator==(const Prologue&) const = default;
 };
+// A dim of a factor as its product sees it: `size` matrices, rows or columns, each `scale` elements of a dim of the
+// buffer behind the one in front; 0: it is the same again.
+struct FactorDim {
+  uint8_t dim = 0;  // from the last
+  Dim scale = Dim::constant(1);
+  Dim size = Dim::constant(1);
+  bool operator==(const FactorDim&) const = default;
+};
+// None: as the buffer lies. Else a dim of items or several, rows, columns.
+using FactorView = std::vector<FactorDim>;
 inline constexpr size_t max_products = 8;  // of one launch
 
-// A[batch, m, k] @ B[batch, k, n], each as it lies or with its last two dims swapped. More than one leading dim counts
-// as one batch dim, which they must fold to (E0610); a leading size of 1 serves every item.
+// A[batch, m, k] @ B[batch, k, n], each as it lies, or with its last two dims swapped, or as a view of its buffer says.
+// More than one leading dim counts as one batch dim, which they must fold to, or to two (device/host/items.h; E0610); a
+// leading size of 1 serves every item.
 //
 // Several products of one A are one launch: each has a B of its own, all of one dtype and size, and n counts the
 // columns of all (EpilogueProgram::split says which accumulators are whose).
@@ -154,6 +165,7 @@ struct Product {
   // None, or one a product: what makes its B. Then b and more_b each name a buffer that this reads. A kernel for a GPU
   // makes factors itself (EpilogueProgram::factors); a or b then names a tensor among its arguments.
   std::vector<Prologue> b_made{};
+  FactorView a_view{}, b_view{};  // the latter of the B of every product; neither is transposed besides
   // Calls f for every buffer that is read, some of them more than once.
   template <class F>
   void each_buffer(F&& f) const {

@@ -142,6 +142,15 @@ struct StepFields {
       a.index(product.b, "buffer");
       a.flag(product.a_transposed);
       a.flag(product.b_transposed);
+      for (FactorView* view : {&product.a_view, &product.b_view}) {
+        a.list(*view, "number of dims", [&](FactorDim& dim) {
+          int32_t of = dim.dim;
+          a.small(of, 0, UINT8_MAX, "dim");
+          if constexpr (requires { a.in; }) dim.dim = static_cast<uint8_t>(of);
+          a.dim(dim.scale);
+          a.dim(dim.size);
+        });
+      }
       a.dim(product.k);
       buffers(product.more_b, "number of further products");
       a.list(product.b_made, "number of prologues", [&](Prologue& prologue) {

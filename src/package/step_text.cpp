@@ -155,6 +155,16 @@ struct StepLine {
     }
     return text;
   }
+  // " as [8 of dim -2, s of dim -3, 64 of dim -1]"
+  static std::string seen(const FactorView& view) {
+    std::string text;
+    for (const FactorDim& dim : view) {
+      text += text.empty() ? " as [" : ", ";
+      text += fmt::format("{} of dim -{}", dim.size.to_string(), dim.dim + 1);
+      if (!(dim.scale == Dim::constant(1))) text += " by " + dim.scale.to_string();
+    }
+    return text.empty() ? text : text + "]";
+  }
   std::string operator()(const LaunchKernel& s) const {
     if (!s.product) {
       return fmt::format("launch {} over {} x {}, batch {} with [{}]{}", names.kernel(s.kernel), s.m.to_string(),
@@ -168,11 +178,13 @@ struct StepLine {
                      ? fmt::format("{}({})", names.kernel(product.b_made[p].kernel), all(product.b_made[p].arguments))
                      : name(product.factor_b(p));
       if (product.b_transposed) factors += " transposed";
+      factors += seen(product.b_view);
     }
     if (product.products() > 1) factors = "[" + factors + "]";
     return fmt::format("launch {} on {}{} @ {} ({} x {} x {}, batch {}) with [{}]{}", names.kernel(s.kernel),
-                       name(product.a), product.a_transposed ? " transposed" : "", factors, s.m.to_string(),
-                       s.n.to_string(), product.k.to_string(), s.batch.to_string(), all(s.arguments), options(s));
+                       name(product.a), (product.a_transposed ? " transposed" : "") + seen(product.a_view), factors,
+                       s.m.to_string(), s.n.to_string(), product.k.to_string(), s.batch.to_string(), all(s.arguments),
+                       options(s));
   }
   std::string operator()(const CallExtern& s) const {
     const std::string result = s.form == CallExtern::Form::Out

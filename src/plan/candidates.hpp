@@ -26,6 +26,10 @@ struct GemmShape {
   DType a = DType::f32, b = DType::f32, accumulator = DType::f32;
   int64_t a_batch_stride = 0, a_row_stride = 0, a_k_stride = 1;
   int64_t b_batch_stride = 0, b_k_stride = 0, b_col_stride = 1;
+  // Of items a batch stride apart (device/host/items.h); 0: all of them, whatever the caller passes.
+  int64_t inner = 0, a_skip = 0, b_skip = 0;
+  [[nodiscard]] bool one_a() const { return a_batch_stride == 0 && a_skip == 0; }
+  [[nodiscard]] bool one_b() const { return b_batch_stride == 0 && b_skip == 0; }
   bool b_packed = false;                               // a PackedTensor is given
   package::MathMode math = package::MathMode::Strict;  // how f32 may be multiplied (CUDA)
   int32_t a_alignment = 16, b_alignment = 16;          // bytes that the addresses are multiples of, if less than 16

@@ -30,13 +30,14 @@ std::optional<bool> k_major(const FactorLayout& f, int64_t element) {
 
 std::array<FactorLayout, 2> factors_of(const GpuProblem& p) {
   const GemmShape& s = p.shape;
-  return {FactorLayout{s.k, s.a_k_stride, s.m, s.a_row_stride, s.batch, s.a_batch_stride, s.a_alignment},
-          FactorLayout{s.k, s.b_k_stride, s.n / s.products, s.b_col_stride, s.batch, s.b_batch_stride, s.b_alignment}};
+  return {FactorLayout{s.k, s.a_k_stride, s.m, s.a_row_stride, s.batch, s.a_batch_stride, s.a_skip, s.a_alignment},
+          FactorLayout{s.k, s.b_k_stride, s.n / s.products, s.b_col_stride, s.batch, s.b_batch_stride, s.b_skip,
+                       s.b_alignment}};
 }
 
 Reading reading_of(const FactorLayout& f, int64_t element, bool along_k) {
   const std::optional<bool> lies = k_major(f, element);
-  const bool batch_fits = f.batch_stride == 0 || stride_fits(f.batch, f.batch_stride, element);
+  const bool batch_fits = f.skip == 0 && (f.batch_stride == 0 || stride_fits(f.batch, f.batch_stride, element));
   if (lies && (*lies || !along_k) && batch_fits && f.address_alignment % map_alignment == 0) return {*lies, false};
   // As it lies, where elements are side by side; along K otherwise.
   return {along_k || f.k_stride == 1 || f.other_stride != 1 || f.k <= 1, true};

@@ -16,7 +16,7 @@ inline constexpr int64_t max_extent = INT32_MAX;         // coordinates of a cop
 
 // How one factor lies in memory, as a tensor map sees it. Sizes and strides in elements.
 struct FactorLayout {
-  int64_t k, k_stride, other, other_stride, batch, batch_stride;
+  int64_t k, k_stride, other, other_stride, batch, batch_stride, skip;
   int32_t address_alignment;
 };
 std::array<FactorLayout, 2> factors_of(const GpuProblem& problem);  // A, B

@@ -102,6 +102,7 @@ constexpr double waiting_share =
     0.5;  // of memory's rate, where each block of columns comes back to all rows of B, measured
 constexpr double hidden_share = 0.125;  // of multiplying, for as long as which A comes unnoticed, measured
 constexpr double fma_latency = 4, loads_per_clock = 2;
+constexpr double dot_clocks = 14;  // of each sum across a vector, measured
 constexpr double tile_us = 0.05, launch_us = 0.15, fan_out_us = 3, slice_us = 0.5;
 constexpr double pack_rate = 12, transpose_rate = 5;  // bytes per nanosecond, read and written
 constexpr double least_parallel_work = 0.15e6;        // multiplications below which the pool is left alone
@@ -157,7 +158,7 @@ struct Model {
     double clocks = batch * steps_k() * (whole * per_step(v) + (rest > 0 ? per_step(rest) : 0));
     if (p.dots) {  // vectors along k and a horizontal sum for each element
       const double step = std::max(0.5, 5.0 / 8);
-      clocks = batch * m * n * (ceil_div(k, p.set->lanes) * step + 4);
+      clocks = batch * m * n * (ceil_div(k, p.set->lanes) * step + dot_clocks);
     }
     note = fmt::format("{:.0f} vector steps of {} x {} at {} a clock",
                        batch * panels * steps_k() * ceil_div(std::max(m, 1.0), c.mr), c.mr, c.nr,
@@ -166,7 +167,7 @@ struct Model {
   }
   // B flows through the cores once per group of rows.
   [[nodiscard]] double stream_b_us(std::string& note) const {
-    const bool one_b = p.shape.b_batch_stride == 0;
+    const bool one_b = p.shape.one_b();
     const double matrix =
         c.family == CpuFamily::Convert ? bytes_of(p.shape.accumulator, k * n) : bytes_of(p.shape.b, k * n);
     const double passes =
@@ -194,7 +195,7 @@ struct Model {
   }
   [[nodiscard]] double pack_b_us(std::string& note) const {
     if ((c.family == CpuFamily::InPlace && !p.shape.b_made) || p.shape.b_packed) return 0;
-    const double items = p.shape.b_batch_stride == 0 ? 1 : batch;
+    const double items = p.shape.one_b() ? 1 : batch;
     const double in = bytes_of(p.shape.b, k * n * items);
     const double out = c.family == CpuFamily::Convert ? bytes_of(p.shape.accumulator, k * n * items) : in;
     const double rate = p.shape.b_col_stride == 1 ? pack_rate : transpose_rate;

@@ -111,8 +111,8 @@ struct Model {
   // Bytes from device memory: each operand once, or, where they do not fit into L2 together, what the tiles of one
   // raster group have in common once for each round.
   [[nodiscard]] double memory_bytes() const {
-    const double a = a_bytes(m * k) * (p.shape.a_batch_stride == 0 ? 1 : batch);
-    const double b = b_bytes(n * k) * (p.shape.b_batch_stride == 0 ? 1 : batch);
+    const double a = a_bytes(m * k) * (p.shape.one_a() ? 1 : batch);
+    const double b = b_bytes(n * k) * (p.shape.one_b() ? 1 : batch);
     if (a + b <= 0.8 * static_cast<double>(p.gpu.l2) || p.shape.m <= c.tile_m) return a + b;
     const double group = std::min<double>(c.group, std::ceil(m / c.tile_m));
     const double along = std::min(std::ceil(active / group), std::ceil(n / c.tile_n));
@@ -186,8 +186,8 @@ struct Model {
   // Reads a factor that lies badly, and writes it as the product reads it.
   [[nodiscard]] double packing_us(std::string& note) const {
     double bytes = 0;
-    if (c.pack_a) bytes += 2 * bytes_of(c.a_dtype, m * k) * (p.shape.a_batch_stride == 0 ? 1 : batch);
-    if (c.pack_b) bytes += 2 * bytes_of(c.b_dtype, n * k) * (p.shape.b_batch_stride == 0 ? 1 : batch);
+    if (c.pack_a) bytes += 2 * bytes_of(c.a_dtype, m * k) * (p.shape.one_a() ? 1 : batch);
+    if (c.pack_b) bytes += 2 * bytes_of(c.b_dtype, n * k) * (p.shape.one_b() ? 1 : batch);
     if (bytes == 0) return 0;
     note = fmt::format("{}{} copied to rows of whole 16 bytes, {:.1f} MB", c.pack_a ? "A" : "", c.pack_b ? "B" : "",
                        bytes / 1e6);

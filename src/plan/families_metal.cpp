@@ -348,8 +348,8 @@ std::vector<CostTerm> metal_cost_terms(const GpuProblem& p, const GpuFamilyInfo&
   const double multiply = us(loop.clocks * steps * rounds);
   add("multiply", multiply,
       fmt::format("{:.0f} tiles on {:.0f} cores, {:.0f} each at most; {}", units, cores, rounds, loop.note));
-  const double a = bytes_of(c.a_dtype, m * k) * (p.shape.a_batch_stride == 0 ? 1 : batch);
-  const double b = bytes_of(c.b_dtype, n * k) * (p.shape.b_batch_stride == 0 ? 1 : batch);
+  const double a = bytes_of(c.a_dtype, m * k) * (p.shape.one_a() ? 1 : batch);
+  const double b = bytes_of(c.b_dtype, n * k) * (p.shape.one_b() ? 1 : batch);
   const double brought = units * steps * (bytes_of(c.a_dtype, c.tile_m) + bytes_of(c.b_dtype, c.tile_n));
   const double memory = (a + b) / p.gpu.memory_rate, cache = brought / p.gpu.l2_rate;
   add("operands beyond", std::max(memory, cache) / 1000 - multiply,

@@ -58,15 +58,17 @@ int32_t copy_alignment(const GpuProblem& p, bool a_k_major, bool b_k_major) {
   const auto meet = [&](int64_t bytes) {
     while (alignment > 1 && bytes % alignment != 0) alignment /= 2;
   };
-  const auto meet_factor = [&](int64_t address, int64_t batch_stride, int64_t slow, int64_t slow_stride) {
+  const auto meet_factor = [&](int64_t address, int64_t batch_strides, int64_t slow, int64_t slow_stride) {
     meet(address);
-    if (s.batch > 1) meet(batch_stride * element);
+    if (s.batch > 1) meet(batch_strides * element);  // a bit that one of them has
     if (slow > 1) meet(slow_stride * element);
   };
   if (!s.a_made)
-    meet_factor(s.a_alignment, s.a_batch_stride, a_k_major ? s.m : s.k, a_k_major ? s.a_row_stride : s.a_k_stride);
+    meet_factor(s.a_alignment, s.a_batch_stride | s.a_skip, a_k_major ? s.m : s.k,
+                a_k_major ? s.a_row_stride : s.a_k_stride);
   if (!s.b_made)
-    meet_factor(s.b_alignment, s.b_batch_stride, b_k_major ? s.n : s.k, b_k_major ? s.b_col_stride : s.b_k_stride);
+    meet_factor(s.b_alignment, s.b_batch_stride | s.b_skip, b_k_major ? s.n : s.k,
+                b_k_major ? s.b_col_stride : s.b_k_stride);
   // Parts of a split begin where a copy may.
   if (p.ways() > 1 && !b_k_major) meet(std::max<int64_t>(p.chunk(), 1) * element);
   return alignment < 4 ? 1 : alignment;

@@ -122,10 +122,10 @@ std::optional<Rejection> refuse_stream(const GpuProblem& p) {
   const int64_t element = types::byte_size(s.a);
   std::optional<Rejection> defect;
   if (!s.a_made)
-    defect = layout_defect("A", s.k, s.a_k_stride, s.m, s.a_row_stride, "rows", s.batch, s.a_batch_stride,
+    defect = layout_defect("A", s.k, s.a_k_stride, s.m, s.a_row_stride, "rows", s.batch, s.a_batch_stride | s.a_skip,
                            s.a_alignment, element);
   if (!defect && !s.b_made)
-    defect = layout_defect("B", s.k, s.b_k_stride, s.n, s.b_col_stride, "columns", s.batch, s.b_batch_stride,
+    defect = layout_defect("B", s.k, s.b_k_stride, s.n, s.b_col_stride, "columns", s.batch, s.b_batch_stride | s.b_skip,
                            s.b_alignment, element);
   const bool k_adjacent = s.b_k_stride == 1 || (s.k == 1 && !s.b_made);
   if (!defect && element == 1 && !k_adjacent)

@@ -112,6 +112,8 @@ void discover_vendor(const GpuProblem& problem, Discovery& discovery) {
     return refuse(diag::Code::family_dtypes,
                   fmt::format("the library has no {} x {} into {} that is stored as {}", dtype_name(s.a),
                               dtype_name(s.b), dtype_name(s.accumulator), dtype_name(match.d)));
+  if (s.inner != 0)
+    return refuse(diag::Code::family_layout, "leading dims of a factor have two strides, and the library takes one");
   const VendorProblem asked = problem_of(problem, match);
   const bool float8 = s.a == DType::f8e4m3 || s.a == DType::f8e5m2;
   if (float8 && s.math != MathMode::Fp8FastAccumulation)

@@ -27,7 +27,7 @@ int32_t rows_alignment(const GpuProblem& p, bool a_k_major, bool b_k_major) {
   };
   meet(s.a_alignment);
   meet(s.b_alignment);
-  if (s.batch > 1) meet(s.a_batch_stride * element), meet(s.b_batch_stride * element);
+  if (s.batch > 1) meet((s.a_batch_stride | s.a_skip) * element), meet((s.b_batch_stride | s.b_skip) * element);
   const int64_t slow_a = a_k_major ? s.m : s.k, slow_b = b_k_major ? s.n : s.k;
   if (slow_a > 1) meet((a_k_major ? s.a_row_stride : s.a_k_stride) * element);
   if (slow_b > 1) meet((b_k_major ? s.b_col_stride : s.b_k_stride) * element);

@@ -471,6 +471,8 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
     product.b_made = std::move(prologues);
     product.a_transposed = region.a.transposed;
     product.b_transposed = region.b.transposed;
+    product.a_view = std::move(region.a.view);
+    product.b_view = std::move(region.b.view);
     product.k = scope.graph.type(scope.graph.operands(*region.matmul)[0]).shape.back();
   }
   Unit unit;

@@ -30,19 +30,32 @@ int32_t proven_alignment(const Dim& elements, int64_t element) {
   return found;
 }
 
+// Of a dim, counted from the last, of a tensor without gaps.
+Dim elements_inside(const std::vector<Dim>& shape, uint8_t from_last) {
+  Dim inside = Dim::constant(1);
+  for (size_t d = shape.size() - from_last; d < shape.size(); ++d) inside = inside * shape[d];
+  return inside;
+}
+
 }  // namespace
 
 // Bytes that a factor's address and those of its rows and items are multiples of. For the hinted sizes strides are
 // numbers, which the families look at themselves.
-int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, NodeId source) const {
+int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& factor) const {
+  const NodeId source = factor.source;
   const bool copies = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
   if (!copies || alignment_ == Alignment::Hinted) return whole_alignment;
   const ir::TensorType& type = graph.type(source);
   const int64_t element = types::byte_size(type.dtype);
   const size_t rank = type.shape.size();
   const Dim one = Dim::constant(1), &row = type.shape[rank - 1], &rows = type.shape[rank - 2];
-  int32_t found = rows == one ? whole_alignment : proven_alignment(row, element);
-  if (std::any_of(type.shape.begin(), type.shape.end() - 2, [&](const Dim& dim) { return !(dim == one); }))
+  int32_t found = rows == one || !factor.view.empty() ? whole_alignment : proven_alignment(row, element);
+  for (const package::FactorDim& dim : factor.view) {
+    const Dim stride = dim.scale * elements_inside(type.shape, dim.dim);
+    if (!(stride == one) && !(dim.size == one)) found = std::min(found, proven_alignment(stride, element));
+  }
+  if (factor.view.empty() &&
+      std::any_of(type.shape.begin(), type.shape.end() - 2, [&](const Dim& dim) { return !(dim == one); }))
     found = std::min(found, proven_alignment(rows * row, element));
   return lies_anywhere(graph, source) ? std::min(found, static_cast<int32_t>(element)) : found;
 }
@@ -214,8 +227,24 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   gemm.any_m = !region.rows.is_constant();
   gemm.a_batch_stride = batched(a_shape) ? gemm.m * gemm.k : 0;
   gemm.b_batch_stride = batched(b_shape) ? gemm.k * own_columns : 0;
+  const auto see = [&](const Factor& factor, int64_t& batch, int64_t& skip, int64_t& row, int64_t& col) {
+    const auto& shape = graph.type(factor.source).shape;
+    const auto stride = [&](const package::FactorDim& dim) {
+      return hint(dim.scale * elements_inside(shape, dim.dim));
+    };
+    const size_t count = factor.view.size();
+    if (count == 0) return;
+    row = stride(factor.view[count - 2]);
+    col = stride(factor.view[count - 1]);
+    batch = count > 2 ? stride(factor.view[count - 3]) : 0;
+    if (count < 4) return;
+    gemm.inner = std::max<int64_t>(hint(factor.view[1].size), 1);
+    skip = stride(factor.view[0]) - batch * gemm.inner;
+  };
+  see(region.a, gemm.a_batch_stride, gemm.a_skip, gemm.a_row_stride, gemm.a_k_stride);
+  see(region.b, gemm.b_batch_stride, gemm.b_skip, gemm.b_k_stride, gemm.b_col_stride);
   // Where items are taken for further rows, it is planned so.
-  if (gemm.b_batch_stride == 0 && gemm.a_batch_stride != 0 && !region.a.transposed &&
+  if (gemm.inner == 0 && gemm.b_batch_stride == 0 && gemm.a_batch_stride != 0 && !region.a.transposed &&
       batch_folds(region.lowered.program, gemm.batch, gemm.m)) {
     if (const auto rows = base::checked_mul(gemm.batch, gemm.m)) {
       gemm.m = *rows;
@@ -226,15 +255,15 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
     }
   }
   if (!gemm.a_made) {
-    gemm.a_alignment = factor_alignment(graph, region.a.source);
+    gemm.a_alignment = factor_alignment(graph, region.a);
   } else if (const auto brought = brought_for_a(region.lowered.program)) {
     const uint32_t argument = region.lowered.program.operands[*brought].argument;
-    gemm.a_alignment = factor_alignment(graph, region.leaves[region.lowered.argument_input[argument]]);
+    gemm.a_alignment = factor_alignment(graph, Factor{region.leaves[region.lowered.argument_input[argument]]});
   }
   if (!gemm.b_made) {
-    gemm.b_alignment = factor_alignment(graph, region.b.source);
+    gemm.b_alignment = factor_alignment(graph, region.b);
     for (const FurtherProduct& product : region.more)
-      gemm.b_alignment = std::min(gemm.b_alignment, factor_alignment(graph, product.b.source));
+      gemm.b_alignment = std::min(gemm.b_alignment, factor_alignment(graph, product.b));
   }
   // Then only kernels fit that copy them first, or take one element at a time.
   const auto apart = [](int64_t elements) { return 2 * std::min(elements, int64_t{1} << 40) + 1; };

@@ -71,6 +71,7 @@ class RegionFinder {
   };
 
   [[nodiscard]] bool is_input(NodeId node) const { return graph_.node(node).op == types::Op::input; }
+  [[nodiscard]] bool is_output(NodeId node) const { return !outputs_of_[node.index()].empty(); }
   [[nodiscard]] bool is_made(NodeId node) const { return is_step(graph_.node(node).op); }
   [[nodiscard]] const ir::GraphInput* input_of(NodeId node) const;
   // Of what a kernel loads, where it lies: without gaps; with elements of its last dim apart, as far as is known.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "package/factors.hpp"
+#include "plan/factor_views.hpp"
 #include "plan/region_finder.hpp"
 
 namespace codetta::plan {
@@ -15,48 +16,6 @@ namespace codetta::plan {
 using ir::NodeId;
 using types::Dim;
 using types::Op;
-
-namespace {
-
-// 0: no change, 1: the last two dims swapped, -1: anything else.
-int swap_of(const std::vector<int32_t>& order) {
-  const auto rank = static_cast<int32_t>(order.size());
-  bool identity = true, swapped = rank >= 2;
-  for (int32_t d = 0; d < rank; ++d) {
-    const int32_t mirrored = d == rank - 1 ? rank - 2 : d == rank - 2 ? rank - 1 : d;
-    identity = identity && order[static_cast<size_t>(d)] == d;
-    swapped = swapped && order[static_cast<size_t>(d)] == mirrored;
-  }
-  return identity ? 0 : swapped ? 1 : -1;
-}
-
-// Whether a reshape touches leading dims only: a launch counts them as one.
-bool folds_leading(const std::vector<Dim>& from, const std::vector<Dim>& to) {
-  const size_t m = from.size(), n = to.size();
-  if (m < 2 || n < 2 || !(from[m - 1] == to[n - 1]) || !(from[m - 2] == to[n - 2])) return false;
-  Dim left = Dim::constant(1), right = Dim::constant(1);
-  for (size_t d = 0; d + 2 < m; ++d) left = left * from[d];
-  for (size_t d = 0; d + 2 < n; ++d) right = right * to[d];
-  return left == right;
-}
-
-Factor follow(const ir::Graph& graph, NodeId node) {
-  Factor factor{node, false};
-  while (true) {
-    const NodeId at = factor.source;
-    if (graph.node(at).op == Op::permute) {
-      const int swap = swap_of(graph.attr_as<ir::PermuteAttr>(at).order);
-      if (swap < 0) return factor;
-      factor.transposed ^= swap == 1;
-    } else if (graph.node(at).op != Op::reshape ||
-               !folds_leading(graph.type(graph.operands(at)[0]).shape, graph.type(at).shape)) {
-      return factor;
-    }
-    factor.source = graph.operands(at)[0];
-  }
-}
-
-}  // namespace
 
 bool KernelRegion::computes(NodeId product) const {
   if (hook && hook->value == product) return true;
@@ -78,8 +37,8 @@ void RegionFinder::find_heads() {
     head.product = op == Op::matmul;
     head.node = node;
     if (head.product) {
-      head.a = follow(graph_, operands[0]);
-      head.b = follow(graph_, operands[1]);
+      const auto unknown = [&](NodeId source) { return is_input(source) || is_made(source) || is_output(source); };
+      std::tie(head.a, head.b) = factors_of_product(graph_, operands[0], operands[1], unknown);
     }
     heads_.push_back(std::move(head));
   }
@@ -96,14 +55,14 @@ void RegionFinder::find_together(const std::vector<Together>& apart) {
     const Head& head = heads_[r];
     if (!options_.together || !head.product || !needed[head.node.index()]) continue;
     // On GPUs a factor that may be made where it is read is worth more than an A that is read once.
-    if (options_.inside && !is_input(head.b.source)) continue;
+    if (options_.inside && (!is_input(head.b.source) || !head.b.view.empty())) continue;
     auto& sets = alike[{head.a.source.index(), head.a.transposed, head.depth}];
     const auto fits = [&](const std::vector<size_t>& set) {
       const Head& first = heads_[set[0]];
       const auto one = graph_.operands(first.node), other = graph_.operands(head.node);
       return set.size() < package::max_products && graph_.type(first.node) == graph_.type(head.node) &&
              graph_.type(one[0]) == graph_.type(other[0]) && graph_.type(one[1]) == graph_.type(other[1]) &&
-             first.b.transposed == head.b.transposed;
+             first.b.transposed == head.b.transposed && first.b.view == head.b.view && first.a == head.a;
     };
     const auto found = std::find_if(sets.begin(), sets.end(), fits);
     (found == sets.end() ? sets.emplace_back() : *found).push_back(r);
@@ -213,14 +172,23 @@ void RegionFinder::force_operands(NodeId step) {
 
 void RegionFinder::force_factors() {
   for (const Head& head : heads_) {
-    for (const NodeId factor : head.product ? std::vector{head.a.source, head.b.source} : std::vector<NodeId>()) {
-      const bool known = forced_[factor.index()] || lies_contiguous(factor);
-      if (known || !package::leads_by_several(graph_.type(factor).shape)) continue;
+    if (!head.product) continue;
+    const auto leading = [&](const Factor& factor) {
+      const bool known = !factor.view.empty() || forced_[factor.source.index()] || lies_contiguous(factor.source);
+      return known ? std::vector<Dim>() : package::leading_dims(graph_.type(factor.source).shape);
+    };
+    const std::vector<Dim> of_a = leading(head.a), of_b = leading(head.b);
+    const bool differ = of_a.size() > 1 && of_b.size() > 1 && !(of_a.back() == of_b.back());
+    std::vector<NodeId> factors;
+    if (of_a.size() > 2 || (of_a.size() == 2 && differ)) factors.push_back(head.a.source);
+    if (of_b.size() > 2 || (of_b.size() == 2 && differ)) factors.push_back(head.b.source);
+    for (const NodeId factor : factors) {
+      if (forced_[factor.index()]) continue;
       beside_[factor.index()] = !is_input(factor) && (!is_made(factor) || is_hooked(factor));
       forced_[factor.index()] = true;
       note(factor, action::copied,
-           diag::error(diag::Code::guard_failed, "a product takes one stride for all leading dims of a factor")
-               .reason("a tensor of the caller's may have none")
+           diag::error(diag::Code::guard_failed, "a product takes two strides for all leading dims of a factor")
+               .reason("a tensor of the caller's may have more")
                .help("bind a contiguous tensor"));
     }
   }

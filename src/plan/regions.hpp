@@ -16,10 +16,12 @@
 
 namespace codetta::plan {
 
-// A factor of a product: where it is read, and whether its last two dims are swapped on the way.
+// A factor of a product: where it is read, and whether its last two dims are swapped on the way, or what else the
+// product sees of it.
 struct Factor {
   ir::NodeId source;  // a graph input, or a stored value
   bool transposed = false;
+  package::FactorView view{};  // none: as it lies
   bool operator==(const Factor&) const = default;
 };
 

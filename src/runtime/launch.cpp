@@ -193,8 +193,10 @@ Result<void> Launch::plan_factors(const package::Package& package, const Binding
   for (size_t i = 0; i < product.products() && product.b_made.empty(); ++i) {
     const uint32_t b = product.factor_b(i);
     CODETTA_CHECK_OK(check_view(package.buffers[b], bindings.tensors[b], symbols));
-    CODETTA_CHECK_OK(check_factor(package.buffers[b], bindings.tensors[b], product.b_transposed, problem_.batch,
-                                  problem_.k, columns));
+    CODETTA_CHECK_OK(plan_factor(package.buffers[b], product.b_view, bindings.tensors[b], symbols, b_plan_));
+    const TensorView view = factor_of(bindings.tensors[b], b_plan_);
+    CODETTA_CHECK_OK(check_factor(package.buffers[b], view, product.b_transposed, problem_.batch, problem_.k, columns));
+    if (!view.empty()) CODETTA_CHECK_OK(check_agree(problem_.inner, *items_of(view), package.buffers[b]));
   }
   for (const package::Prologue& made : product.b_made) {
     Maker& maker = makers_.emplace_back();
@@ -282,8 +284,12 @@ Result<void> Launch::set(const package::Package& package, const package::LaunchK
   const std::shared_ptr<const cpu::PackedB> packed =
       step.kernel < bindings.packed_b.size() ? bindings.packed_b[step.kernel] : nullptr;
   CODETTA_CHECK_OK(check_view(package.buffers[product.a], bindings.tensors[product.a], symbols));
-  CODETTA_CHECK_OK(check_factor(package.buffers[product.a], bindings.tensors[product.a], product.a_transposed,
-                                problem.batch, problem.m, problem.k));
+  CODETTA_CHECK_OK(
+      plan_factor(package.buffers[product.a], product.a_view, bindings.tensors[product.a], symbols, a_plan_));
+  const TensorView a = factor_of(bindings.tensors[product.a], a_plan_);
+  CODETTA_CHECK_OK(
+      check_factor(package.buffers[product.a], a, product.a_transposed, problem.batch, problem.m, problem.k));
+  if (!a.empty()) CODETTA_CHECK_OK(check_agree(problem.inner, *items_of(a), package.buffers[product.a]));
   reads_b_ = packed == nullptr || bindings.tensors[product.b].data() != nullptr;
   if (reads_b_) CODETTA_CHECK_OK(plan_factors(package, bindings, compiled_kernels, symbols));
   for (size_t i = 0; i < program.arguments.size(); ++i) {
@@ -357,16 +363,25 @@ std::string packed_layout(const cpu::PackedHeader& header) {
 void Launch::resolve(const Bindings& bindings) {
   if (step_->product) {
     const package::Product& product = *step_->product;
-    const TensorView &a = bindings.tensors[product.a], &b = bindings.tensors[product.b];
+    const TensorView a = factor_of(bindings.tensors[product.a], a_plan_);
+    const auto place = [&](const TensorView& view, int64_t& stride, int64_t& skip) {
+      const items::Items items = items_of(view).value_or(items::Items());
+      stride = items.stride;
+      skip = items.skip;
+      if (items.inner != 0) problem_.inner = items.inner;
+    };
+    problem_.inner = 0;
     problem_.a = a.data();
-    problem_.a_batch = batch_stride(a).value_or(0);
+    place(a, problem_.a_batch, problem_.a_skip);
     problem_.a_row = a.stride(a.rank() - (product.a_transposed ? 1 : 2));
     problem_.a_k = a.stride(a.rank() - (product.a_transposed ? 2 : 1));
     for (size_t i = 1; i < product.products() && reads_b_ && product.b_made.empty(); ++i) {
-      const TensorView& further = bindings.tensors[product.factor_b(i)];
-      problem_.more_b[i - 1] = {further.data(), batch_stride(further).value_or(0),
-                                further.stride(further.rank() - (product.b_transposed ? 1 : 2)),
-                                further.stride(further.rank() - (product.b_transposed ? 2 : 1))};
+      const TensorView further = factor_of(bindings.tensors[product.factor_b(i)], b_plan_);
+      cpu::FactorB& one = problem_.more_b[i - 1];
+      one.data = further.data();
+      place(further, one.batch, one.skip);
+      one.k = further.stride(further.rank() - (product.b_transposed ? 1 : 2));
+      one.col = further.stride(further.rank() - (product.b_transposed ? 2 : 1));
     }
     maker_calls_.clear();
     for (Maker& maker : makers_) {
@@ -394,8 +409,9 @@ void Launch::resolve(const Bindings& bindings) {
     }
     problem_.makers = maker_calls_.empty() ? nullptr : maker_calls_.data();
     if (reads_b_ && product.b_made.empty()) {
+      const TensorView b = factor_of(bindings.tensors[product.b], b_plan_);
       problem_.b = b.data();
-      problem_.b_batch = batch_stride(b).value_or(0);
+      place(b, problem_.b_batch, problem_.b_skip);
       problem_.b_k = b.stride(b.rank() - (product.b_transposed ? 1 : 2));
       problem_.b_col = b.stride(b.rank() - (product.b_transposed ? 2 : 1));
     }

@@ -86,6 +86,7 @@ class Launch {
   std::vector<bool> sinks_;   // then, by operand: it writes no element
   package::CpuGemmConfig config_;
   cpu::GemmProblem problem_;
+  FactorPlan a_plan_, b_plan_;
   bool is_map_ = false;
   package::CpuMapConfig map_config_;
   cpu::MapProblem map_;

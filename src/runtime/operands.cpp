@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
 #include "package/factors.hpp"
 #include "types/convert.hpp"
@@ -128,21 +129,97 @@ std::optional<int64_t> batch_stride(const TensorView& view) {
   return stride;
 }
 
-Result<void> check_even(const package::Buffer& buffer, const TensorView& view) {
-  if (view.empty() || batch_stride(view)) return {};
+std::optional<items::Items> items_of(const TensorView& view) {
+  items::Items items;
+  if (!items::find(view.shape().begin(), view.strides().begin(), view.rank() - 2, items)) return std::nullopt;
+  return items;
+}
+
+namespace {
+
+Result<TensorView> view_of(const TensorView& lies, const FactorPlan& plan) {
+  Dims sizes, strides;
+  for (const FactorPlan::Dim& dim : plan.dims) {
+    sizes.push_back(dim.size);
+    strides.push_back(dim.scale * stride_from_end(lies, dim.dim));
+  }
+  return TensorView::make(static_cast<const void*>(lies.data()), lies.dtype(), sizes, strides);
+}
+
+}  // namespace
+
+Result<void> plan_factor(const package::Buffer& buffer, const package::FactorView& view, const TensorView& lies,
+                         const Symbols& symbols, FactorPlan& plan) {
+  plan.dims.clear();
+  std::vector<int64_t> last(static_cast<size_t>(lies.rank()));  // the largest index that is met, by dim from the last
+  bool empty = false, fits = true;
+  for (const package::FactorDim& dim : view) {
+    CODETTA_TRY(const int64_t scale, value_of(dim.scale, symbols, "a stride of " + buffer.name));
+    CODETTA_TRY(const int64_t size, value_of(dim.size, symbols, "a size of " + buffer.name));
+    plan.dims.push_back({dim.dim, scale, size});
+    empty = empty || size == 0;
+    if (size <= 1) continue;
+    const auto reach = base::checked_mul(scale, size - 1);
+    const auto all = reach && dim.dim < last.size() ? base::checked_add(last[dim.dim], *reach) : std::nullopt;
+    fits = fits && all && scale >= 0;
+    if (fits) last[dim.dim] = *all;
+  }
+  for (size_t d = 0; d < last.size() && !empty; ++d)
+    fits = fits && last[d] < std::max<int64_t>(lies.size(lies.rank() - 1 - static_cast<int>(d)), 1);
+  if (fits || empty) {
+    if (!plan.dims.empty()) CODETTA_CHECK_OK(view_of(lies, plan));
+    return {};
+  }
+  return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+      .reason(fmt::format("it is {}, and the product would read behind its end", lies.describe()))
+      .help("bind a tensor of the declared shape");
+}
+
+TensorView factor_of(const TensorView& lies, const FactorPlan& plan) {
+  if (plan.dims.empty()) return lies;
+  auto view = view_of(lies, plan);
+  return view ? *std::move(view) : TensorView();
+}
+
+Result<void> check_agree(int64_t& inner, const items::Items& items, const package::Buffer& buffer) {
+  long long both = inner;
+  if (!items::agree(both, items)) {
+    return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+        .reason(fmt::format("{} of its items lie one way, and {} of the other factor", items.inner, inner))
+        .help("bind a tensor whose leading dims lie one inside the other, such as a contiguous one");
+  }
+  inner = both;
+  return {};
+}
+
+static Error uneven(const package::Buffer& buffer, const TensorView& view) {
   return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
       .reason(fmt::format("it is {} with strides {}: its leading dims are not evenly spaced", view.describe(),
                           to_string(view.strides())))
       .help("bind a tensor whose leading dims lie one inside the other, such as a contiguous one");
 }
 
+Result<void> check_even(const package::Buffer& buffer, const TensorView& view) {
+  if (view.empty() || view.rank() < 2 || items_of(view)) return {};
+  return uneven(buffer, view);
+}
+
 Result<void> check_callers_factors(const package::Package& package, const package::LaunchKernel& launch,
                                    const std::vector<TensorView>& tensors) {
   using Role = package::Buffer::Role;
+  if (!launch.product) return {};
+  const bool one_stride = package::is_vendor(package.kernels[launch.kernel].config);
+  int64_t inner = 0;
   for (const uint32_t factor : package::factors_read(package, launch)) {
     const package::Buffer& buffer = package.buffers[factor];
+    const TensorView& view = tensors[factor];
     const bool of_caller = buffer.role == Role::Argument || buffer.role == Role::Output;
-    if (of_caller && tensors[factor].data() != nullptr) CODETTA_CHECK_OK(check_even(buffer, tensors[factor]));
+    // What is seen otherwise has two strides at most wherever it lies, and agrees with the other factor.
+    const bool seen = !(factor == launch.product->a ? launch.product->a_view : launch.product->b_view).empty();
+    if (!of_caller || seen || view.data() == nullptr || view.empty()) continue;
+    CODETTA_CHECK_OK(check_even(buffer, view));
+    if (one_stride && !batch_stride(view)) return uneven(buffer, view);
+    CODETTA_CHECK_OK(check_agree(inner, *items_of(view), buffer));
   }
   return {};
 }

@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "device/cpu/abi.h"
+#include "device/host/items.h"
 #include "package/package.hpp"
 #include "runtime/checks.hpp"
 
@@ -45,10 +46,29 @@ Result<void> check_view(const package::Buffer& buffer, const TensorView& view, c
 // all; none where they do not fold to one.
 std::optional<int64_t> batch_stride(const TensorView& view);
 
-// A factor has such a stride, or no elements. Errors: E0610.
+// Two of them, where one is not enough; none where more would be.
+std::optional<items::Items> items_of(const TensorView& view);
+
+// A view of a factor, evaluated.
+struct FactorPlan {
+  struct Dim {
+    uint8_t dim;  // from the last
+    int64_t scale, size;
+  };
+  std::vector<Dim> dims;  // none: as the tensor lies
+};
+// Errors: E0610 where a size has no value, or the view would leave `lies`.
+Result<void> plan_factor(const package::Buffer& buffer, const package::FactorView& view, const TensorView& lies,
+                         const Symbols& symbols, FactorPlan& plan);
+// What the product sees, of a tensor that was planned for.
+TensorView factor_of(const TensorView& lies, const FactorPlan& plan);
+
+// A factor has such strides, or no elements. Errors: E0610.
 Result<void> check_even(const package::Buffer& buffer, const TensorView& view);
-// The same of those that lie where the caller's tensors do: another package may copy them first
-// (plan::Alignment::Uneven).
+// A launch takes its factors with one number of items inside of the second stride. Errors: E0610.
+Result<void> check_agree(int64_t& inner, const items::Items& items, const package::Buffer& buffer);
+// The same of those that lie where the caller's tensors do, and that they agree: another package may copy them first
+// (plan::Alignment::Uneven). Kernels of the vendor's take one stride.
 Result<void> check_callers_factors(const package::Package& package, const package::LaunchKernel& launch,
                                    const std::vector<TensorView>& tensors);
 

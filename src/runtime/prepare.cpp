@@ -294,6 +294,9 @@ class Execution::State::Preparing : PassiveSteps {
     if (!std::all_of(step.arguments.begin(), step.arguments.end(), fixed)) return false;
     if (const auto& product = step.product) {
       bool all = known(product->k);
+      for (const package::FactorView* view : {&product->a_view, &product->b_view}) {
+        for (const package::FactorDim& dim : *view) all = all && known(dim.scale) && known(dim.size);
+      }
       product->each_buffer([&](uint32_t buffer) { all = all && fixed(buffer); });
       for (const package::Prologue& made : product->b_made)
         all = all && known_operands(p_.kernels[made.kernel].epilogue);
@@ -327,8 +330,10 @@ class Execution::State::Preparing : PassiveSteps {
     const Buffer& buffer = p_.buffers[step.product->a];
     const TensorView& a = s_.bindings.tensors[step.product->a];
     if (!is_bound(buffer) || a.rank() < 2) return {};
-    const int along_k = a.rank() - (step.product->a_transposed ? 2 : 1);
-    Result<void> fits = check_rows(buffer.name, a.size(along_k), a.stride(along_k));
+    const package::FactorView& view = step.product->a_view;  // k is its last dim
+    const int along_k = a.rank() - (view.empty() ? step.product->a_transposed ? 2 : 1 : view.back().dim + 1);
+    const int64_t apart = view.empty() || view.back().scale == types::Dim::constant(1) ? 1 : 2;
+    Result<void> fits = check_rows(buffer.name, a.size(along_k), a.stride(along_k) * apart);
     if (!fits) *s_.options.unaligned = true;
     return fits;
   }

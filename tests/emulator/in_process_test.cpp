@@ -416,6 +416,7 @@ TEST_F(HipInProcess, RandomPrograms) {
     options.control = true;
     options.composites = false;
     options.products = seed % 2 == 0;
+    options.items = seed % 2 == 1;
     options.donated = 40;
     const test::RandomProgram made = test::random_program(seed, options);
     const Program program = Program::parse(made.text).value();

@@ -380,6 +380,30 @@ TEST(EmulatedMaps, WhatALoopCarriesIsNoConstant) {
   }
 }
 
+// Heads of rows, which products read where they lie, by kernels of every family that there is; and a head that others
+// share.
+TEST(EmulatedMaps, HeadsOfRows) {
+  const auto device = open();
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  for (const char* type : {"f32", "bf16", "f64"}) {
+    for (const char* heads : {"3", "1"}) {
+      const std::string text = fmt::format(
+          "def f(q: {0}[2, \"s\", 96], k: {0}[2, \"t\", {1}, 32], v: {0}[2, \"t\", {1}, 32]):\n"
+          "    p = permute(reshape(q, (2, s, 3, 32)), (0, 2, 1, 3)) @ permute(k, (0, 2, 3, 1))\n"
+          "    y = reshape(permute(cast(p * 0.125, {0}) @ permute(v, (0, 2, 1, 3)), (0, 2, 1, 3)), (2, s, 96))\n"
+          "    return y\n",
+          type, heads);
+      for (const int64_t s : {1, 37}) {
+        const auto wrong = run(text, *device, *compiler, {}, nullptr, {}, {{"s", s}, {"t", 40}}, {{"s", s}, {"t", 40}});
+        EXPECT_TRUE(wrong) << text << wrong.error().render();
+        EXPECT_EQ(wrong ? *wrong : "", "") << text << s;
+      }
+    }
+  }
+}
+
 // C is D.
 TEST(EmulatedMaps, AProductOverItsOperand) {
   const auto device = open();

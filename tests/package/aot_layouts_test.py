@@ -5,6 +5,7 @@ import ctypes
 import importlib.util
 import itertools
 import json
+import math
 import random
 import sys
 import unittest
@@ -23,22 +24,22 @@ SIZES = {"m": 7, "k": 10, "n": 33}
 SHAPES = {"x": "mk", "w": "kn", "b": "n", "s": "kn", "y": "mn", "z": "mk", "d": "mn", "u": "mn", "r": "1k"}
 OUTPUTS = "yzdur"
 
-UNEVEN = """def attend(x: f32["b", 3, "m", 8], k: f32["b", 3, "m", 8]):
-    s = exp(x @ transpose(k, 2, 3) * 0.125)
+UNEVEN = """def attend(x: f32["b", 3, 2, "m", 8], k: f32["b", 3, 2, "m", 8]):
+    s = exp(x @ transpose(k, 3, 4) * 0.125)
     y = s @ k
     return s, y
 """
-UNEVEN_SHAPES = {"x": (2, 3, 5, 8), "k": (2, 3, 5, 8), "s": (2, 3, 5, 5), "y": (2, 3, 5, 8)}
+UNEVEN_SHAPES = {"x": (2, 3, 2, 5, 8), "k": (2, 3, 2, 5, 8), "s": (2, 3, 2, 5, 5), "y": (2, 3, 2, 5, 8)}
 PYTHON_USER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import uneven_module as module, numpy as np
 random = np.random.default_rng(3)
-x, k = (random.standard_normal((2, 3, 5, 8), np.float32) for _ in range(2))
-s, y = np.zeros((2, 3, 5, 5), np.float32), np.zeros((2, 3, 5, 8), np.float32)
+x, k = (random.standard_normal((2, 3, 2, 5, 8), np.float32) for _ in range(2))
+s, y = np.zeros((2, 3, 2, 5, 5), np.float32), np.zeros((2, 3, 2, 5, 8), np.float32)
 assert module.call(x, k, s, y) == 0, module.get_last_error()
 def turned(a):  # leading dims the other way round, with gaps
-    made = np.zeros((a.shape[2], a.shape[0], a.shape[1] + 1, a.shape[3]), a.dtype)[:, :, 1:].transpose(1, 2, 0, 3)
+    made = np.zeros((a.shape[3], a.shape[2], a.shape[1], a.shape[0] + 1, a.shape[4]), a.dtype)[:, :, :, 1:].transpose(3, 2, 1, 0, 4)
     made[...] = a
     return made
 for given, made in (("x", ""), ("k", ""), ("", "s"), ("xk", "sy")):
@@ -120,8 +121,8 @@ class Layouts(unittest.TestCase):
                     self.assertEqual(set(laid[name].gaps()), {-7.0}, f"beside {name} of {layouts}")
 
     def uneven(self, dense_values):
-        """By tensor: its strides where leading dims are turned, so that they have no one stride."""
-        turned = {"x": (8, 120, 24, 1), "k": (8, 120, 24, 1), "s": (9, 90, 18, 1), "y": (8, 120, 24, 1)}
+        """By tensor: its strides where leading dims are turned, so that two strides are not enough."""
+        turned = {"x": (8, 16, 48, 96, 1), "k": (8, 16, 48, 96, 1), "s": (9, 18, 54, 108, 1), "y": (8, 16, 48, 96, 1)}
         return {name: Laid(dense_values.get(name), UNEVEN_SHAPES[name], strides, 2) for name, strides in turned.items()}
 
     def test_factors_whose_leading_dims_are_uneven(self):
@@ -131,7 +132,7 @@ class Layouts(unittest.TestCase):
         library = Library(path, "uneven")
         table = json.loads(path.with_name("uneven.json").read_text())["programs"][0]["by_size"]
         self.assertEqual((table["less_aligned"], table["when_uneven"]), ([{"plan": 0, "then": 1}], [1]))
-        flat = {name: Laid(None, shape, [shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1], 0)
+        flat = {name: Laid(None, shape, [math.prod(shape[d + 1:]) for d in range(5)], 0)
                 for name, shape in UNEVEN_SHAPES.items()}
         for name in "xk":
             for place in flat[name].places():
@@ -156,7 +157,7 @@ class Layouts(unittest.TestCase):
         self.assertEqual(call(flat, aligned, size), 0, library.text())
         self.assertEqual(call({**flat, "k": self.uneven({"k": flat["k"].values()})["k"]}, aligned, size), -5)
         self.assertRegex(library.text(), "E0611: the workspace is too small: [0-9]+ bytes are given, [0-9]+ are needed")
-        # Two leading dims of which one is 1 are as good as one.
+        # Two strides are enough for two leading dims.
         _, done = build(UNEVEN.replace('"b", 3', "1, 3"), "one_leading")
         self.assertNotIn("by_size", path.with_name("one_leading.json").read_text())
 

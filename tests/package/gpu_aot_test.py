@@ -248,7 +248,7 @@ for m in (64, 0):
 
     def test_factors_whose_leading_dims_are_uneven(self):
         """A program that copies them takes such calls, inputs and outputs, and no others."""
-        (WORK / "uneven.py").write_text('def attend(x: bf16["b", 3, "m", 64], k: bf16["b", 3, 128, 64]):\n    s = cast(exp(x @ transpose(k, 2, 3)), bf16)\n'
+        (WORK / "uneven.py").write_text('def attend(x: bf16["b", 3, 2, "m", 64], k: bf16["b", 3, 2, 128, 64]):\n    s = cast(exp(x @ transpose(k, 3, 4)), bf16)\n'
                                         '    y = s @ k\n    return s, y\n')
         codetta("build", WORK / "uneven.py", "-o", WORK / "libuneven.so", "--target", TARGET, "--hint", "m=128", "--hint", "b=2")
         table = json.loads((WORK / "uneven.json").read_text())["programs"][0]["by_size"]
@@ -265,8 +265,8 @@ class Tensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32), ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8)]
 for turned in ("", "x", "k", "s", "y", "xks"):
     at = memory(4, 8 << 20)
-    made = [Tensor(at[i], 13 if name == "y" else 12, 4, (ctypes.c_int64 * 8)(2, 3, rows, columns), (ctypes.c_int64 * 8)(
-        *((columns, 4 * rows * columns, 4 * columns, 1) if name in turned else (3 * rows * columns, rows * columns, columns, 1))))
+    made = [Tensor(at[i], 13 if name == "y" else 12, 5, (ctypes.c_int64 * 8)(2, 3, 2, rows, columns), (ctypes.c_int64 * 8)(
+        *((columns, 2 * columns, 6 * columns, 12 * columns, 1) if name in turned else (6 * rows * columns, 2 * rows * columns, rows * columns, columns, 1))))
         for i, (name, rows, columns) in enumerate((("x", 128, 64), ("k", 128, 64), ("s", 128, 128), ("y", 128, 64)))]
     done = l.uneven_attend_tensors((Tensor * 4)(*made), ctypes.c_int32(4), None, ctypes.c_int64(0), None)
     l.uneven_get_last_error.restype = ctypes.c_char_p

@@ -137,12 +137,18 @@ inline const std::vector<LayoutProgram>& layout_programs() {
        "permute(softmax(x), (0, 2, 1, 3))\n"
        "    z = v @ w\n    return y, z\n",
        {{"b", 2}, {"h", 3}, {"s", 5}, {"d", 4}, {"t", 6}}},
+      // Heads, as rows of the caller's have them, and one that others share.
+      {"def f(q: f32[\"b\", \"s\", 3, 8], k: f32[\"b\", \"t\", 24], v: f32[\"b\", 1, \"t\", 8]):\n"
+       "    p = permute(q, (0, 2, 1, 3)) @ permute(reshape(k, (b, t, 3, 8)), (0, 2, 3, 1))\n"
+       "    y = permute(softmax(p) @ v, (0, 2, 1, 3))\n    return p, y\n",
+       {{"b", 2}, {"s", 5}, {"t", 7}}},
       // Products read what has several leading dims: of the caller's, and where outputs lie; made by a step, too.
       {"def more(i, s, w):\n    return i < 2\ndef step(i, s, w):\n    return i + 1, tanh(s @ w), w\n"
        "def one(y, k):\n    return y @ k\ndef other(y, k):\n    return y @ k * 0.5\n"
-       "def f(x: f32[\"b\", 3, \"m\", 8], k: f32[\"b\", 3, \"m\", 8], w: f32[8, 8], j: i64[2], z: f32[2, 3, \"m\", 8], "
+       "def f(x: f32[\"b\", 3, 2, \"m\", 8], k: f32[\"b\", 3, 2, \"m\", 8], w: f32[8, 8], j: i64[2], z: f32[2, 3, 2, "
+       "\"m\", 8], "
        "c: f32[1]):\n"
-       "    s = exp(x @ transpose(k, 2, 3) * 0.125)\n    y = s @ k\n    o = relu(y @ w)\n"
+       "    s = exp(x @ transpose(k, 3, 4) * 0.125)\n    y = s @ k\n    o = relu(y @ w)\n"
        "    q = index_put(k, j, z, dim=0)\n    p = q @ w\n"
        "    n, l, v = while_loop(more, step, 0, o, w)\n    t = cond(sum(c) > 0.0, one, other, s, k)\n"
        "    return s, y, o, q, p, l, t\n",

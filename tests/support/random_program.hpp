@@ -192,6 +192,34 @@ class Generator {
     return define((pick(2) == 0 ? factors[0] : "tanh(" + factors[0] + ")") + " @ " + factors[1], out);
   }
 
+  // Heads of rows, as attention reads them: parameters of [b, s, h, d], or of [b, s, h * d], are factors as [b, h, s,
+  // d], where several heads may share one; the result is put back.
+  bool product_of_heads() {
+    const Dim b = any_size(), s = any_size(), t = any_size(), d = Dim::constant(4 * (1 + pick(3))),
+              h = Dim::constant(1 + pick(4));
+    const bool apart = pick(2) == 0, shared = pick(3) == 0, both = pick(2) == 0;
+    const Dim of_k = shared ? Dim::constant(1) : h;
+    if (count_of({b, h, s, t}) > options_.max_elements || count_of({b, h, s, d}) > options_.max_elements) return false;
+    const auto heads = [&](const std::vector<Dim>& rows, const Dim& of) {
+      std::vector<Dim> whole = rows, seen = rows;
+      seen.insert(seen.end(), {of, d});
+      whole.push_back(of * d);
+      const std::string p = add_parameter(DType::f32, apart ? whole : seen);
+      values_.back().used = true;
+      return "permute(" + (apart ? "reshape(" + p + ", (" + list(seen, false) + "))" : p) + ", (0, 2, 1, 3))";
+    };
+    const std::string k = heads({b, t}, of_k);
+    if (!both) {
+      const std::string w = add_parameter(DType::f32, {b, h, d, s});
+      values_.back().used = true;
+      return define(k + " @ " + w + " * 0.25", {b, h, t, s});
+    }
+    define(heads({b, s}, h) + " @ transpose(" + k + ") * 0.25", {b, h, s, t});
+    const std::string p = use(values_.size() - 1), v = heads({b, t}, of_k);
+    return define("reshape(permute(" + p + " @ " + v + ", (0, 2, 1, 3)), (" + list({b, s, h * d}, false) + "))",
+                  {b, s, h * d});
+  }
+
   // Products of one factor: apart, or meeting at once.
   bool products() {
     const size_t i = any_value();
@@ -616,7 +644,7 @@ class Generator {
       return;
     }
     if (options_.items && pick(8) == 0) {
-      product_of_items();
+      pick(2) == 0 ? product_of_items() : product_of_heads();
       return;
     }
     switch (pick(12)) {

@@ -164,7 +164,7 @@ CODETTA_FN void gemm_sm80(const P& params) {
   i64* const table = (i64*)(shared + S::table_at);
   const i64 size_b = (i64)sizeof(typename Config::B);
   if constexpr (Config::ways > 1) {
-    const char* const first = (const char*)p.b + batch * p.b_batch * size_b;
+    const char* const first = (const char*)p.b + item_of_b(p, batch) * size_b;
 #pragma unroll 1
     for (int c = thread; c < Config::tile_n; c += Config::threads) {
       const i64 column = column_of_b<Config::ways, products>(p, col0 + c % S::width, c / S::width);
@@ -185,9 +185,9 @@ CODETTA_FN void gemm_sm80(const P& params) {
     constexpr int size_a = (int)sizeof(typename Config::A);
     const i64 fast_a = Config::a_k_major ? k_begin : row0, slow_a = Config::a_k_major ? row0 : k_begin;
     const i64 ld_a = (Config::a_k_major ? p.a_row : p.a_k) * size_a;
-    a.begin((const char*)p.a + (batch * p.a_batch + fast_a) * size_a + slow_a * ld_a, ld_a, p.rows - row0, thread,
-            nullptr);
-    a.bounds((const char*)p.a + batch * p.a_batch * size_a, (p.m - 1) * p.a_row * size_a, (p.k - 1) * p.a_k * size_a);
+    const char* const item_a = (const char*)p.a + item_of_a(p, batch) * size_a;
+    a.begin(item_a + fast_a * size_a + slow_a * ld_a, ld_a, p.rows - row0, thread, nullptr);
+    a.bounds(item_a, (p.m - 1) * p.a_row * size_a, (p.k - 1) * p.a_k * size_a);
   }
   if constexpr (!makes_b) {
     i64 ld_b = (Config::b_k_major ? p.b_col : p.b_k) * size_b;
@@ -197,9 +197,9 @@ CODETTA_FN void gemm_sm80(const P& params) {
     }
     const i64 column = Config::ways > 1 ? 0 : col0;
     const i64 fast_b = Config::b_k_major ? k_begin : column, slow_b = Config::b_k_major ? column : k_begin;
-    b.begin((const char*)p.b + (batch * p.b_batch + fast_b) * size_b + slow_b * ld_b, ld_b, p.cols - col0, thread,
-            table);
-    b.bounds((const char*)p.b + batch * p.b_batch * size_b, (p.n - 1) * p.b_col * size_b, (p.k - 1) * p.b_k * size_b);
+    const char* const item_b = (const char*)p.b + item_of_b(p, batch) * size_b;
+    b.begin(item_b + fast_b * size_b + slow_b * ld_b, ld_b, p.cols - col0, thread, table);
+    b.bounds(item_b, (p.n - 1) * p.b_col * size_b, (p.k - 1) * p.b_k * size_b);
   }
   if constexpr (early) {
 #if __CUDA_ARCH__ >= 900

@@ -129,7 +129,7 @@ struct Weights {
 template <class Config, class S>
 CODETTA_FN void bring_rows(const Problem& p, i64 batch, i64 row0, i64 k, i64 k_end, u32 to, int thread) {
   using A = typename Config::A;
-  const A* const from = (const A*)p.a + batch * p.a_batch;
+  const A* const from = (const A*)p.a + item_of_a(p, batch);
   if constexpr (Config::a_k_major && Config::alignment >= 16) {
     constexpr int along = Config::tile_k * S::size / 16, units = Config::tile_m * along;
 #pragma unroll 1

@@ -64,7 +64,7 @@ CODETTA_FN void gemm_simt(const P& params) {
   constexpr bool one_row = false, one_column = false;
 #endif
   const i64 rows_here = p.m - row0;
-  const A* const a0 = (const A*)p.a + (batch * p.a_batch + row0 * p.a_row + k_begin * p.a_k);
+  const A* const a0 = (const A*)p.a + (item_of_a(p, batch) + row0 * p.a_row + k_begin * p.a_k);
   const A* a[na];
   const B* b[nb];
   int a_row[na], a_at[na], b_col[nb], b_at[nb];

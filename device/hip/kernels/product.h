@@ -116,9 +116,9 @@ CODETTA_FN void gemm(const P& params) {
   constexpr int size = S::A::size;
   Loader<typename S::A, Config::alignment, Config::threads, 1> a;
   Loader<typename S::B, Config::alignment, Config::threads, Config::ways> b;
-  a.begin(p, (const char*)p.a + (batch * p.a_batch + k_last * p.a_k) * size, row0, p.rows - row0, p.a_row * size,
+  a.begin(p, (const char*)p.a + (item_of_a(p, batch) + k_last * p.a_k) * size, row0, p.rows - row0, p.a_row * size,
           p.a_k * size, thread);
-  b.begin(p, (const char*)p.b + (batch * p.b_batch + k_last * p.b_k) * size, col0, p.cols - col0, p.b_col * size,
+  b.begin(p, (const char*)p.b + (item_of_b(p, batch) + k_last * p.b_k) * size, col0, p.cols - col0, p.b_col * size,
           p.b_k * size, thread);
   Block<Matrix, T> acc[S::blocks_m * S::blocks_n];
 #pragma unroll

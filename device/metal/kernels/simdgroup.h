@@ -108,7 +108,7 @@ struct SimdgroupFactor {
     return left < 0 ? 0 : left < vec ? (int)left : vec;
   }
   CODETTA_MEMBER void fetch_a(constant Problem& p, i64 batch, i64 row0, i64 k, i64 k_end, i32 id) {
-    const device Raw* const first = (const device Raw*)p.a + batch * p.a_batch;
+    const device Raw* const first = (const device Raw*)p.a + item_of_a(p, batch);
     for (int i = 0; i < count; ++i) {
       const int e = id + i * Config::threads;
       if (ragged && e >= chunks) continue;
@@ -121,7 +121,7 @@ struct SimdgroupFactor {
   }
   CODETTA_MEMBER void fetch_b(constant Problem& p, i64 batch, i64 col0, i64 k, i64 k_end, i32 id) {
     constexpr int width = wide / Config::ways;
-    const device Raw* const first = (const device Raw*)p.b + batch * p.b_batch;
+    const device Raw* const first = (const device Raw*)p.b + item_of_b(p, batch);
     for (int i = 0; i < count; ++i) {
       const int e = id + i * Config::threads;
       if (ragged && e >= chunks) continue;

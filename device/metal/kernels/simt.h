@@ -78,7 +78,7 @@ CODETTA_FN void gemm_simt(constant P& params, threadgroup char* memory, Place wh
     a.place[i] = a.step[i] * a_stride + row;
     a.in[i] = row0 + row < p.m && (!a.ragged || e < tm * tk);
     a.at[i] = (const device typename Config::A*)p.a +
-              (unit.batch * p.a_batch + (row0 + row) * p.a_row + (k_begin + a.step[i]) * p.a_k);
+              (item_of_a(p, unit.batch) + (row0 + row) * p.a_row + (k_begin + a.step[i]) * p.a_k);
   }
   for (int i = 0; i < b.count; ++i) {
     const int e = id + i * threads;
@@ -87,7 +87,7 @@ CODETTA_FN void gemm_simt(constant P& params, threadgroup char* memory, Place wh
     b.place[i] = b.step[i] * b_stride + col;
     const i64 root = col0 + col % width;
     b.in[i] = root < p.cols && (!b.ragged || e < tn * tk);
-    b.at[i] = (const device typename Config::B*)p.b + (unit.batch * p.b_batch + (k_begin + b.step[i]) * p.b_k +
+    b.at[i] = (const device typename Config::B*)p.b + (item_of_b(p, unit.batch) + (k_begin + b.step[i]) * p.b_k +
                                                        column_of_b<Config::ways>(p, root, col / width) * p.b_col);
   }
   T acc[16];

@@ -253,10 +253,11 @@ class MetalProgramPrinter : public StepBase {
     out_.line("CODETTA_OK(set_sizes(gemm, ", number(step.batch), ", ", number(step.m), ", ", number(step.n), ", ",
               step.product ? number(step.product->k) : std::string("Number(0)"), "));");
     if (step.product) {
-      out_.line("CODETTA_OK(set_a(gemm, v[", step.product->a, "], ", name_of(step.product->a), ", ",
-                step.product->a_transposed, "));");
-      out_.line("CODETTA_OK(set_b(gemm, v[", step.product->b, "], ", name_of(step.product->b), ", ",
-                step.product->b_transposed, "));");
+      const package::Product& product = *step.product;
+      const std::string a = seen_factor(CodeWriter::text_of("v[", product.a, "]"), product.a, product.a_view, "seen_a"),
+                        b = seen_factor(CodeWriter::text_of("v[", product.b, "]"), product.b, product.b_view, "seen_b");
+      out_.line("CODETTA_OK(set_a(gemm, ", a, ", ", name_of(product.a), ", ", product.a_transposed, "));");
+      out_.line("CODETTA_OK(set_b(gemm, ", b, ", ", name_of(product.b), ", ", product.b_transposed, "));");
     }
     if (program.split.ways > 1)
       out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");

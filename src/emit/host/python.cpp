@@ -279,11 +279,12 @@ class PythonPrinter {
          c.family == CpuFamily::Fused ? "True" : "False", kernel.source.empty() ? "True" : "False");
     const auto b_of = [&](size_t p) {
       const uint32_t b = product.factor_b(p);
-      return fmt::format("_factor(v{}, {}, batch, k, n{}, {})", b, product.b_transposed ? "True" : "False",
+      return fmt::format("_factor({}, {}, batch, k, n{}, {})", seen(b, product.b_view),
+                         product.b_transposed ? "True" : "False",
                          product.products() > 1 ? fmt::format(" // {}", product.products()) : "", name(b));
     };
-    line("_factor(v{}, {}, batch, m, k, {}), {},", product.a, product.a_transposed ? "True" : "False", name(product.a),
-         product.b_made.empty() ? b_of(0) : "None");
+    line("_factor({}, {}, batch, m, k, {}), {},", seen(product.a, product.a_view),
+         product.a_transposed ? "True" : "False", name(product.a), product.b_made.empty() ? b_of(0) : "None");
     std::string more;
     for (size_t p = 1; p < product.products() && product.b_made.empty(); ++p) more += b_of(p) + ", ";
     for (const Prologue& made : product.b_made) more += maker(made, product.b_transposed) + ", ";
@@ -547,19 +548,27 @@ class PythonPrinter {
     line("_launch_gpu(engine, {}, (batch, m, n, k), {},  # {}", kernel_numbers_[s.kernel],
          expression(kernel.epilogue.split.chunk), py_comment(kernel.name));
     indent_ += 2;
-    const auto factor = [&](uint32_t buffer, bool transposed, const char* rows, const char* cols) {
-      return fmt::format("(_factor(v{0}, {1}, batch, {2}, {3}, {4}), {4})", buffer, transposed ? "True" : "False", rows,
-                         cols, name(buffer));
+    const auto factor = [&](uint32_t buffer, bool is_a, const char* rows, const char* cols) {
+      return fmt::format(
+          "(_factor({0}, {1}, batch, {2}, {3}, {4}), {4})", seen(buffer, is_a ? product->a_view : product->b_view),
+          (is_a ? product->a_transposed : product->b_transposed) ? "True" : "False", rows, cols, name(buffer));
     };
     const std::string columns = products > 1 ? fmt::format("n // {}", products) : "n";
-    line("{}, {},", product && !program.makes_a() ? factor(product->a, product->a_transposed, "m", "k") : "None",
-         product && !program.makes_b() ? factor(product->b, product->b_transposed, "k", columns.c_str()) : "None");
+    line("{}, {},", product && !program.makes_a() ? factor(product->a, true, "m", "k") : "None",
+         product && !program.makes_b() ? factor(product->b, false, "k", columns.c_str()) : "None");
     std::string more;
     for (size_t p = 1; p < products && !program.makes_b(); ++p)
-      more += factor(product->factor_b(p), product->b_transposed, "k", columns.c_str()) + ", ";
+      more += factor(product->factor_b(p), false, "k", columns.c_str()) + ", ";
     line("[{}], [{}]{})", tables.operands, tables.scalars, more.empty() ? "" : fmt::format(", [{}]", more));
     indent_ -= 2;
     return {};
+  }
+  // A factor's tensor, or what the product sees of it.
+  std::string seen(uint32_t buffer, const package::FactorView& view) {
+    std::string text;
+    for (const package::FactorDim& dim : view)
+      text += fmt::format("({}, {}, {}), ", int{dim.dim}, expression(dim.scale), expression(dim.size));
+    return text.empty() ? fmt::format("v{}", buffer) : fmt::format("_seen(v{}, ({}))", buffer, text);
   }
   // What the caller passed fits its declaration.
   void shaped(uint32_t buffer) {
@@ -610,14 +619,18 @@ class PythonPrinter {
         once(fmt::format("_given(weights, {}, \"E0615: constant\")", py_quoted(p_.buffers[load->buffer].external)));
       if (const auto* launch = std::get_if<LaunchKernel>(&step); launch != nullptr && launch->product) {
         for (const uint32_t b : package::factors_read(p_, *launch)) {
-          if (bound(p_.buffers[b]) && p_.buffers[b].shape.size() > 3)
+          const Product& product = *launch->product;
+          const bool seen = !(b == product.a ? product.a_view : product.b_view).empty();
+          if (bound(p_.buffers[b]) && p_.buffers[b].shape.size() > 3 && !seen)
             once(fmt::format("_evenly_spaced(v{}, {})", b, name(b)));
         }
         const auto* const config = std::get_if<CpuGemmConfig>(&p_.kernels[launch->kernel].config);
         const uint32_t a = launch->product->a;
         if (config != nullptr && config->family == CpuFamily::Fused && bound(p_.buffers[a])) {
           const size_t rank = p_.buffers[a].shape.size();
-          once(fmt::format("_has_stride(v{}, {}, 1, {})", a, rank - (launch->product->a_transposed ? 2 : 1), name(a)));
+          const package::FactorView& view = launch->product->a_view;
+          const size_t last = view.empty() ? launch->product->a_transposed ? 2 : 1 : view.back().dim + size_t{1};
+          once(fmt::format("_has_stride(v{}, {}, 1, {})", a, rank - last, name(a)));
         }
       }
       if (const auto* branch = std::get_if<If>(&step)) {

@@ -75,6 +75,17 @@ void StepBase::operator()(const package::Reinterpret& step) {
             name_of(step.buffer), "));");
 }
 
+std::string StepBase::seen_factor(const std::string& tensor, uint32_t buffer, const package::FactorView& view,
+                                  const std::string& seen) {
+  if (view.empty()) return tensor;
+  out_.line("View ", seen, ";");
+  const std::string dims = comma_list(view, [&](const package::FactorDim& dim) {
+    return CodeWriter::text_of("{", int{dim.dim}, ", ", number(dim.scale), ", ", number(dim.size), "}");
+  });
+  out_.line("CODETTA_OK(see(", seen, ", ", tensor, ", {", dims, "}, ", name_of(buffer), "));");
+  return seen;
+}
+
 CodeWriter::Block StepBase::begin_buffer(const Buffer& buffer) {
   if (buffer.alignment > most_alignment_)
     lacks("a buffer is aligned to more than " + std::to_string(most_alignment_) + " bytes");

@@ -58,6 +58,9 @@ class StepBase {
   [[nodiscard]] SymbolText symbols() const;
   [[nodiscard]] std::string number(const types::Dim& dim) const { return number_text(dim, symbols()); }
   [[nodiscard]] std::string numbers(const std::vector<types::Dim>& dims) const;
+  // The text of a factor: that of its tensor, or of `seen`, which is declared here then.
+  std::string seen_factor(const std::string& tensor, uint32_t buffer, const package::FactorView& view,
+                          const std::string& seen);
   [[nodiscard]] std::string name_of(uint32_t buffer) const { return literal_text(package_.buffers[buffer].name); }
   [[nodiscard]] int dtype_of(uint32_t buffer) const { return static_cast<int>(package_.buffers[buffer].dtype); }
 

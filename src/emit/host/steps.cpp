@@ -304,7 +304,10 @@ class StepPrinter : public StepBase {
     if (product) {
       const auto factor = [&](bool is_a, uint32_t buffer, bool transposed) {
         const size_t products = is_a ? 1 : step.product->products();
-        out_.line("CODETTA_OK(set_factor(frame, one, ", is_a, ", v[", buffer, "], ", name_of(buffer), ", ", transposed,
+        const std::string view =
+            seen_factor(CodeWriter::text_of("v[", buffer, "]"), buffer,
+                        is_a ? step.product->a_view : step.product->b_view, is_a ? "seen_a" : "seen_b");
+        out_.line("CODETTA_OK(set_factor(frame, one, ", is_a, ", ", view, ", ", name_of(buffer), ", ", transposed,
                   products > 1 ? CodeWriter::text_of(", ", products) : std::string(), "));");
       };
       if (!program.makes_a()) factor(true, step.product->a, step.product->a_transposed);
@@ -356,11 +359,14 @@ class StepPrinter : public StepBase {
     out_.line("CODETTA_OK(set_sizes(gemm, ", number(step.batch), ", ", number(step.m), ", ", number(step.n), ", ",
               number(product.k), "));");
     if (product.products() > 1) out_.line("gemm.products = ", product.products(), ";");
-    out_.line("CODETTA_OK(set_a(gemm, v[", product.a, "], ", name_of(product.a), ", ", product.a_transposed, "));");
+    const std::string a = seen_factor(CodeWriter::text_of("v[", product.a, "]"), product.a, product.a_view, "seen_a");
+    out_.line("CODETTA_OK(set_a(gemm, ", a, ", ", name_of(product.a), ", ", product.a_transposed, "));");
     if (!product.b_made.empty()) print_makers(product);
     for (size_t p = 0; p < product.products() && product.b_made.empty(); ++p) {
       const uint32_t b = product.factor_b(p);
-      print_set_b(p, CodeWriter::text_of("v[", b, "]"), product);
+      print_set_b(p,
+                  seen_factor(CodeWriter::text_of("v[", b, "]"), b, product.b_view, CodeWriter::text_of("seen_b", p)),
+                  product);
     }
     if (program.split.ways > 1)
       out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");

@@ -46,12 +46,13 @@ struct Problem : engine::GemmProblem {
     batch = g.batch, m = g.m, n = g.n, k = g.k;
     a = g.a, a_batch = g.a_batch, a_row = g.a_row, a_k = g.a_k;
     b = g.b, b_batch = g.b_batch, b_k = g.b_k, b_col = g.b_col;
+    inner = g.inner, a_skip = g.a_skip, b_skip = g.b_skip;
     packed_b = g.packed_b;
     split = {g.split_ways, g.split_chunk};
     products = g.products > 1 ? g.products : 1;
     for (i32 i = 0; i + 1 < products; ++i) {
       const FactorB& b_of = g.more_b[i];
-      more_b[i] = {b_of.data, b_of.batch, b_of.k, b_of.col};
+      more_b[i] = {b_of.data, b_of.batch, b_of.k, b_of.col, b_of.skip};
     }
     for (i32 i = 0; g.makers != nullptr && i < products; ++i) {
       const Maker& maker = g.makers[i];

@@ -46,7 +46,8 @@ struct Job {
     tile.cols = std::min<int64_t>(config.nr, problem.n - tile.col);
     tile.tile_row = row_block;
     tile.tile_col = panel;
-    fused.a = static_cast<const std::byte*>(problem.a) + (batch * problem.a_batch + tile.row * problem.a_row) * a_size;
+    fused.a = static_cast<const std::byte*>(problem.a) +
+              (items::place(batch, problem.a_batch, problem.a_skip, problem.inner) + tile.row * problem.a_row) * a_size;
     fused.a_row_stride = problem.a_row;
     fused.b = panels + batch * item_bytes + panel * panel_elements * b_size;
     fused.b_panel_stride = panel_elements;

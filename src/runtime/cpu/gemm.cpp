@@ -90,22 +90,26 @@ class Run {
     TinyList list;
     if (!list_tiny(l_, p_, ldc, list)) return false;
     const int64_t a_step = p_.a_batch * l_.a_size, b_step = p_.b_batch * l_.b_size;
+    const int64_t run = p_.inner == 0 ? l_.batch : p_.inner;  // items that are a step apart
     const int64_t block = std::clamp<int64_t>(l_.batch / (8 * map_.threads), 1, 4096);
     const int phases = first_after_tile_phases();
     for_units(ceil_div(l_.batch, block), [&](int64_t u, int thread) {
       const int64_t end = std::min(l_.batch, (u + 1) * block);
-      const auto* a = static_cast<const std::byte*>(p_.a);
-      const auto* b = static_cast<const std::byte*>(p_.b);
-      if (epilogue_ == nullptr) {
-        auto* c = static_cast<std::byte*>(store_->data);
-        const int64_t c_step = store_->batch_stride * l_.acc_size;
-        for (int64_t i = u * block; i < end; ++i) list.run(a + i * a_step, b + i * b_step, c + i * c_step);
-        return;
-      }
-      std::byte* acc = thread_memory(thread);
-      for (int64_t i = u * block; i < end; ++i) {
-        list.run(a + i * a_step, b + i * b_step, acc);
-        for (int ph = 0; ph < phases; ++ph) call(ph, i, 0, 0, acc);
+      for (int64_t i = u * block; i < end;) {
+        const int64_t group = i / run, last = std::min(end, (group + 1) * run);
+        const auto* a = static_cast<const std::byte*>(p_.a) + group * p_.a_skip * l_.a_size;
+        const auto* b = static_cast<const std::byte*>(p_.b) + group * p_.b_skip * l_.b_size;
+        if (epilogue_ == nullptr) {
+          auto* c = static_cast<std::byte*>(store_->data);
+          const int64_t c_step = store_->batch_stride * l_.acc_size;
+          for (; i < last; ++i) list.run(a + i * a_step, b + i * b_step, c + i * c_step);
+          continue;
+        }
+        std::byte* acc = thread_memory(thread);
+        for (; i < last; ++i) {
+          list.run(a + i * a_step, b + i * b_step, acc);
+          for (int ph = 0; ph < phases; ++ph) call(ph, i, 0, 0, acc);
+        }
       }
     });
     return true;
@@ -123,7 +127,8 @@ class Run {
   }
 
   const std::byte* batch_a(int64_t batch) const {
-    return static_cast<const std::byte*>(p_.a) + batch * p_.a_batch * dtype_bytes(l_.a_dtype);
+    return static_cast<const std::byte*>(p_.a) +
+           items::place(batch, p_.a_batch, p_.a_skip, p_.inner) * dtype_bytes(l_.a_dtype);
   }
 
   // Units: (slice, batch item, group of tile rows, group of tile columns).
@@ -371,7 +376,7 @@ class Folding {
     const bool packed_items =
         problem.packed_b != nullptr && static_cast<const PackedHeader*>(problem.packed_b)->batches != 1;
     const int64_t rows = fold::rows_of_all(items_, problem.m, problem.a_batch, problem.a_row, problem.one_b() ? 0 : 1);
-    possible_ = rows != 0 && !packed_items;
+    possible_ = rows != 0 && !packed_items && problem.inner == 0;
     if (!possible_) return;
     if (problem.m == 1) problem_.a_row = problem.a_batch;
     problem_.m = rows;

@@ -10,6 +10,7 @@
 
 #include "codetta/threads.hpp"
 #include "device/cpu/abi.h"
+#include "device/host/items.h"
 #include "package/cpu_gemm.hpp"
 
 namespace codetta::runtime::cpu {
@@ -34,6 +35,7 @@ struct SplitForm {
 struct FactorB {
   const void* data = nullptr;
   int64_t batch = 0, k = 0, col = 1;
+  int64_t skip = 0;  // as GemmProblem::b_skip
 };
 // A kernel of one phase that computes any block of a B which lies nowhere: its one store goes to `output`, an operand
 // whose address is that of the block.
@@ -57,6 +59,8 @@ struct GemmProblem {
   int64_t a_batch = 0, a_row = 0, a_k = 1;
   const void* b = nullptr;
   int64_t b_batch = 0, b_k = 0, b_col = 1;
+  // More than a_batch (b_batch) per item, of each `inner` of them (device/host/items.h); inner 0: there is no more.
+  int64_t inner = 0, a_skip = 0, b_skip = 0;
   const void* packed_b = nullptr;  // what pack_b() made for the same configuration, k, n and split; 64-byte aligned
   SplitForm split;
   int32_t products = 1;  // of one A; n counts the columns of all
@@ -65,14 +69,10 @@ struct GemmProblem {
   // one for each item (anything but 0).
   const BlockMaker* makers = nullptr;
   [[nodiscard]] FactorB factor_b(int64_t product) const {
-    return product == 0 ? FactorB{b, b_batch, b_k, b_col} : more_b[product - 1];
+    return product == 0 ? FactorB{b, b_batch, b_k, b_col, b_skip} : more_b[product - 1];
   }
   // Whether all batch items have the same B.
-  [[nodiscard]] bool one_b() const {
-    bool one = b_batch == 0;
-    for (int32_t i = 1; i < products && makers == nullptr; ++i) one = one && more_b[i - 1].batch == 0;
-    return one;
-  }
+  [[nodiscard]] bool one_b() const;
 };
 
 // What a phase needs before it may start.

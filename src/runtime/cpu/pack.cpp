@@ -173,7 +173,8 @@ void pack_panel_k(const Layout& l, const GemmProblem& p, int64_t batch, int64_t 
   const bool columns = p.makers != nullptr ? p.makers[product].transposed : factor.k == 1 && factor.col != 1;
   const abi::ConvertRun convert = converter(l, l.b_dtype);
   const int64_t stored = dtype_bytes(l.b_dtype);
-  const std::byte* b = maker ? nullptr : offset(factor.data, batch * factor.batch, stored);
+  const std::byte* b =
+      maker ? nullptr : offset(factor.data, items::place(batch, factor.batch, factor.skip, p.inner), stored);
   const int64_t group = l.set->group;
   const int64_t begin = panel * l.nr;
   const int64_t end = std::min(begin + l.nr, l.root_cols);

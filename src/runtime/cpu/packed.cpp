@@ -41,6 +41,13 @@ Layout resolve_unpacked(const CpuGemmConfig& config, GemmProblem p) {
 
 }  // namespace
 
+bool GemmProblem::one_b() const {
+  bool one = b_batch == 0 && b_skip == 0;
+  for (int32_t i = 1; i < products && makers == nullptr; ++i)
+    one = one && more_b[i - 1].batch == 0 && more_b[i - 1].skip == 0;
+  return one;
+}
+
 size_t packed_size(const CpuGemmConfig& config, const GemmProblem& problem) {
   const Layout l = resolve_unpacked(config, problem);
   if (l.form != Form::Panels) return 0;

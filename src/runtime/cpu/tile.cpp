@@ -199,8 +199,9 @@ void in_place_tile(const Layout& l, const GemmProblem& p, const TileJob& job, st
       const FactorB factor = p.factor_b(product);
       const int64_t ldb = (rows ? factor.k : factor.col) * l.b_size;
       const std::byte* b =
-          static_cast<const std::byte*>(factor.data) +
-          (job.batch * factor.batch + k0 * (rows ? factor.k : 1) + column * (rows ? 1 : factor.col)) * l.b_size;
+          static_cast<const std::byte*>(factor.data) + (items::place(job.batch, factor.batch, factor.skip, p.inner) +
+                                                        k0 * (rows ? factor.k : 1) + column * (rows ? 1 : factor.col)) *
+                                                           l.b_size;
       abi::Ahead next{};
       if (l.fetches_b) {  // the block of k below, or the first one of the tile to the right
         const bool below = k1 < job.k_end;

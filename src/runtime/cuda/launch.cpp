@@ -94,13 +94,16 @@ shared::Factor Launch::factor_b(const Bindings& bindings, size_t of) const {
 }
 shared::Factor Launch::factor_at(const Bindings& bindings, uint32_t buffer, bool is_a) const {
   const bool transposed = is_a ? step_->product->a_transposed : step_->product->b_transposed;
-  const TensorView& view = bindings.tensors[buffer];
+  const TensorView view = runtime::factor_of(bindings.tensors[buffer], is_a ? a_plan_ : b_plan_);
   const bool k_is_last = is_a != transposed;
   const int k_dim = view.rank() - (k_is_last ? 1 : 2), other_dim = view.rank() - (k_is_last ? 2 : 1);
   shared::Factor factor;
   factor.name = package_->buffers[buffer].name.c_str();
   factor.data = view.data();
-  factor.batch = batch_stride(view).value_or(0);
+  const items::Items items = items_of(view).value_or(items::Items());
+  factor.batch = items.stride;
+  factor.skip = items.skip;
+  factor.inner = items.inner;
   factor.other = view.stride(other_dim);
   factor.k = view.stride(k_dim);
   for (int dim = 0; dim + 2 < view.rank(); ++dim) factor.batches *= view.size(dim);
@@ -148,14 +151,19 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
     return error_of(trouble);
   }
   if (const auto& product = step.product) {
-    const auto check = [&](uint32_t buffer, bool transposed, int64_t rows, int64_t cols) -> Result<void> {
-      CODETTA_CHECK_OK(check_view(package.buffers[buffer], bindings.tensors[buffer], symbols));
-      return check_factor(package.buffers[buffer], bindings.tensors[buffer], transposed, batches, rows, cols);
+    const auto check = [&](uint32_t buffer, bool is_a, int64_t rows, int64_t cols) -> Result<void> {
+      const TensorView& lies = bindings.tensors[buffer];
+      FactorPlan& seen = is_a ? launch.a_plan_ : launch.b_plan_;
+      CODETTA_CHECK_OK(check_view(package.buffers[buffer], lies, symbols));
+      CODETTA_CHECK_OK(
+          plan_factor(package.buffers[buffer], is_a ? product->a_view : product->b_view, lies, symbols, seen));
+      return check_factor(package.buffers[buffer], runtime::factor_of(lies, seen),
+                          is_a ? product->a_transposed : product->b_transposed, batches, rows, cols);
     };
-    if (!program.makes_a()) CODETTA_CHECK_OK(check(product->a, product->a_transposed, m, k));
+    if (!program.makes_a()) CODETTA_CHECK_OK(check(product->a, true, m, k));
     for (size_t i = 0; i < product->products() && !program.makes_b(); ++i) {
       const auto products = static_cast<int64_t>(product->products());
-      CODETTA_CHECK_OK(check(product->factor_b(i), product->b_transposed, k, n / products));
+      CODETTA_CHECK_OK(check(product->factor_b(i), false, k, n / products));
       if (i > 0 && !shared::check_factor(kernel, launch.factor_b(bindings, i), false, trouble)) {
         unaligned = trouble.unaligned;
         return error_of(trouble);

@@ -19,6 +19,8 @@ namespace {
 struct Factor {
   i64 batches, slow, fast, batch_stride, slow_stride;
   int begin;  // bytes behind a multiple of 16
+  i64 inner = 0, skip = 0;
+  [[nodiscard]] i64 item(i64 b) const { return b * batch_stride + (inner == 0 ? 0 : b / inner * skip); }
 };
 
 template <class E>
@@ -26,7 +28,7 @@ void expect_packed(const Factor& c, unsigned blocks, std::mt19937& random) {
   constexpr i64 size = sizeof(E), unit = 16 / size;
   if (c.begin % size != 0) return;
   const bool empty = c.batches == 0 || c.slow == 0 || c.fast == 0;
-  const i64 extent = empty ? 0 : (c.batches - 1) * c.batch_stride + (c.slow - 1) * c.slow_stride + c.fast;
+  const i64 extent = empty ? 0 : c.item(c.batches - 1) + (c.slow - 1) * c.slow_stride + c.fast;
   const i64 stride = (c.fast + unit - 1) / unit * unit, packed = c.batches * c.slow * stride * size;
   std::vector<char> memory(static_cast<size_t>(extent * size + 48)), copy(static_cast<size_t>(packed + 32), 'x');
   for (char& byte : memory) byte = static_cast<char>(random());
@@ -37,7 +39,7 @@ void expect_packed(const Factor& c, unsigned blocks, std::mt19937& random) {
   host::highest = from + extent * size;
   host::misreads = 0;
   PackParams params{};
-  params.factor[0] = {from, to, c.batches, c.slow, c.fast, c.batch_stride, c.slow_stride, 1, stride};
+  params.factor[0] = {from, to, c.batches, c.slow, c.fast, c.batch_stride, c.slow_stride, 1, stride, c.inner, c.skip};
   gridDim = {blocks, 1, 1};
   for (unsigned block = 0; block < blocks; ++block) {
     for (unsigned thread = 0; thread < pack_threads; ++thread) {
@@ -54,8 +56,8 @@ void expect_packed(const Factor& c, unsigned blocks, std::mt19937& random) {
   for (i64 b = 0; b < c.batches; ++b) {
     for (i64 s = 0; s < c.slow; ++s) {
       if (c.fast > 0)
-        wrong += std::memcmp(to + (b * c.slow + s) * stride * size,
-                             from + (b * c.batch_stride + s * c.slow_stride) * size, c.fast * size) != 0;
+        wrong += std::memcmp(to + (b * c.slow + s) * stride * size, from + (c.item(b) + s * c.slow_stride) * size,
+                             c.fast * size) != 0;
     }
   }
   EXPECT_EQ(wrong, 0) << what;
@@ -76,6 +78,11 @@ void expect_all(std::mt19937& random) {
       expect_packed<E>({items, rows, fast, rows * (fast + 3) + 1, fast + 3, begin}, blocks, random);  // gaps
       expect_packed<E>({items, rows, fast, 0, fast, begin}, blocks, random);                          // one item
       expect_packed<E>({items, rows, fast, fast, fast / 2, begin}, blocks, random);                   // overlapping
+      // Heads of rows; heads that share one; a batch that does.
+      const i64 row = 3 * fast, whole = rows * row;
+      expect_packed<E>({3 * items, rows, fast, fast, row, begin, 3, whole - row}, blocks, random);
+      expect_packed<E>({3 * items, rows, fast, 0, fast, begin, 3, rows * fast}, blocks, random);
+      expect_packed<E>({3 * items, rows, fast, fast, row, begin, 3, -row}, blocks, random);
     }
     for (const Factor& none : {Factor{0, 3, 5, 15, 5, begin}, {2, 0, 5, 15, 5, begin}, {2, 3, 0, 15, 5, begin}})
       expect_packed<E>(none, 1, random);

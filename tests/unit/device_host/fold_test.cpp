@@ -84,6 +84,8 @@ TEST(FoldBatch, LeavesThemWhereTheyAreNone) {
       {"one A for all items", 1, [](Case& c) { c.a.batch = 0; }},
       {"a B for each item", 5, [](Case& c) { c.b.batch = 160; }},
       {"a B for each item of one row", 1, [](Case& c) { c.b.batch = 160; }},
+      {"two strides between items of A", 5, [](Case& c) { c.a.inner = 3, c.a.skip = 8; }},
+      {"a B for some items", 5, [](Case& c) { c.b.inner = 3, c.b.skip = 160; }},
       {"room between items of A", 5, [](Case& c) { c.a.batch += 8; }},
       {"room between items of D", 5, [](Case& c) { c.operands[0].stride[0] += 20; }},
       {"padded rows of D without the same between items", 5, [](Case& c) { c.operands[0].stride[1] = 24; }},
@@ -115,6 +117,51 @@ TEST(FoldBatch, LeavesThemWhereTheyAreNone) {
   copied.facts[1].batch = 0, copied.facts[1].row = 1, copied.operands[1].stride[0] = 20;
   copied.map.source = map_operand, copied.map.operand = 1, copied.kernel.map_count = 1;
   EXPECT_EQ(copied.fold(), Fold::single);
+}
+
+// Items of two strides: whom they reach as they lie, who copies them, and what does not fit.
+TEST(ItemsOfTwoStrides, GoToKernelsThatTakeThem) {
+  Case one;
+  one.kernel.family = family_simt + 1, one.kernel.alignment = 16;
+  one.kernel.a_dtype = one.kernel.b_dtype = 13;
+  one.a.inner = 3, one.a.batch = 8, one.a.skip = 96, one.a.other = 24;
+  one.b.batch = 160, one.b.k = 20;
+  const auto planned = [](Case& c, Plan& plan, Trouble& trouble) {
+    trouble = Trouble{};
+    plan = Plan{};
+    c.kernel.operands = c.facts, c.kernel.maps = &c.map;
+    return plan_sizes(c.kernel, 3, c.a.others, 20, c.k, 0, plan, trouble) &&
+           plan_product(c.kernel, c.a, c.b, plan, trouble);
+  };
+  Plan plan;
+  Trouble trouble;
+  ASSERT_TRUE(planned(one, plan, trouble)) << trouble.reason;
+  resolve(one.kernel, one.a, one.b, nullptr, nullptr, plan);
+  EXPECT_EQ(std::tuple(plan.problem.inner, plan.problem.a_batch, plan.problem.a_skip, plan.problem.b_skip),
+            std::tuple(3, 8, 96, 0));
+  const auto misfit = [&](Case& c) {
+    EXPECT_FALSE(planned(c, plan, trouble));
+    EXPECT_TRUE(trouble.unaligned);
+    return std::string(trouble.reason);
+  };
+  Case apart = one;
+  apart.b.inner = 6, apart.b.skip = 160;
+  EXPECT_EQ(misfit(apart), "6 of its items lie one way, and 3 of the other factor");
+  Case between = one;
+  between.a.skip = 97;
+  EXPECT_EQ(misfit(between), "its stride in the batch is 484 bytes, no multiple of 16");
+  Case copied = one;
+  copied.kernel.map_count = 1;
+  EXPECT_EQ(misfit(copied), "its leading dims have two strides, of which kernel takes one");
+  // What is copied first may lie so; it then has one stride.
+  copied.kernel.pack_a = true;
+  ASSERT_TRUE(planned(copied, plan, trouble)) << trouble.reason;
+  const Packing& packing = plan.packing.factor[0];
+  EXPECT_EQ(std::tuple(packing.batches, packing.inner, packing.skip, packing.batch_stride), std::tuple(3, 3, 96, 8));
+  char workspace[1];
+  plan.packed_at[0] = 0;
+  resolve(copied.kernel, copied.a, copied.b, nullptr, workspace, plan);
+  EXPECT_EQ(std::tuple(plan.problem.a_batch, plan.problem.a_skip), std::tuple(5 * packing.packed_stride, 0));
 }
 
 // The copy engine has one place in the batch for all B.

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -174,7 +176,7 @@ TEST(HostSupport, WeightsArePackedOnceForEachForm) {
   EXPECT_NE(packed(config, others), first);
   others = gemm;
   others.products = others.split_ways = 2, others.split_chunk = 64, others.n = 128;
-  others.more_b[0] = {other.data(), 0, 64, 1};
+  others.more_b[0] = {other.data(), 0, 64, 1, 0};
   const void* const both = packed(config, others);
   EXPECT_EQ(packed(config, others), both);
   others.more_b[0].data = b.data();
@@ -184,6 +186,36 @@ TEST(HostSupport, WeightsArePackedOnceForEachForm) {
   weights.close();
   EXPECT_EQ(weights.packed, nullptr);
   EXPECT_EQ(weights.copy_count, 0);
+}
+
+// Heads of rows [2, 5, 3, 8] as [2, 3, 5, 8], and one that all heads share.
+TEST(HostSupport, FactorsAsProductsSeeThem) {
+  std::vector<float> memory(2 * 5 * 3 * 8);
+  View lies;
+  lies.data = reinterpret_cast<char*>(memory.data());
+  lies.dtype = 13;
+  lies.rank = 4;
+  const i64 sizes[] = {2, 5, 3, 8}, strides[] = {120, 24, 8, 1};
+  std::copy_n(sizes, 4, lies.size);
+  std::copy_n(strides, 4, lies.stride);
+  View heads, shared;
+  ASSERT_EQ(see(heads, lies, {{3, 1, 2}, {1, 1, 3}, {2, 1, 5}, {0, 1, 8}}, "q"), ok);
+  ASSERT_EQ(see(shared, lies, {{3, 1, 2}, {0, 0, 3}, {0, 1, 8}, {2, 1, 5}}, "k"), ok);
+  Gemm gemm{};
+  ASSERT_EQ(set_sizes(gemm, 6, 5, 5, 8), ok);
+  ASSERT_EQ(set_a(gemm, heads, "q", false), ok);
+  ASSERT_EQ(set_b(gemm, shared, "k", false), ok);
+  EXPECT_EQ(std::tuple(gemm.inner, gemm.a_batch, gemm.a_skip, gemm.a_row, gemm.a_k), std::tuple(3, 8, 96, 24, 1));
+  EXPECT_EQ(std::tuple(gemm.b_batch, gemm.b_skip, gemm.b_k, gemm.b_col), std::tuple(0, 120, 1, 24));
+  // Not as many items inside of the second stride; a size that nobody knows.
+  View other;
+  ASSERT_EQ(see(other, lies, {{1, 1, 3}, {3, 1, 2}, {0, 1, 8}, {2, 1, 5}}, "k"), ok);
+  unaligned = false;
+  EXPECT_EQ(set_b(gemm, other, "k", false), bad_sizes);
+  EXPECT_TRUE(unaligned);
+  EXPECT_STREQ(error_text, "E0610: k does not fit: the leading dims of f32[3, 2, 8, 5] are not evenly spaced");
+  EXPECT_EQ(see(other, lies, {{1, 1, Number::none()}, {0, 1, 8}}, "k"), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: a size of k has no value");
 }
 
 TEST(HostSupport, CopiesOfWeightsAreToldByPlaceAndSize) {

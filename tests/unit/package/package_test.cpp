@@ -98,6 +98,35 @@ Package made_factors() {
   return package;
 }
 
+TEST(Package, FactorsAsTheirProductSeesThem) {
+  Package package = test::sample_package();
+  const types::Dim one = types::Dim::constant(1), m = types::Dim::symbol("m"), k = types::Dim::symbol("k");
+  const auto change = [](Package& p, const std::function<void(package::Product&)>& f) {
+    for (package::Step& step : p.steps) {
+      if (auto* launch = std::get_if<package::LaunchKernel>(&step)) f(*launch->product);
+    }
+  };
+  change(package, [&](package::Product& p) {
+    p.a_view = {{1, types::Dim::constant(0), types::Dim::constant(3)}, {1, one, m}, {0, one, k}};
+  });
+  ASSERT_EQ(find_defect(package).value_or("none"), "none");
+  const auto decoded = Package::decode(package.encode());
+  ASSERT_TRUE(decoded) << decoded.error().render();
+  EXPECT_EQ(*decoded, package);
+  EXPECT_NE(package::list_steps(package).find("A as [3 of dim -2 by 0, m of dim -2, k of dim -1]"), std::string::npos)
+      << package::list_steps(package);
+  EXPECT_NE(package.manifest_json().find("\"a_view\""), std::string::npos);
+  const auto wrong = [&](const std::function<void(package::Product&)>& f) {
+    Package changed = package;
+    change(changed, f);
+    const std::string defect = find_defect(changed).value_or("none");
+    return defect.substr(defect.find(": ") + 2);
+  };
+  EXPECT_EQ(wrong([](auto& p) { p.a_view[1].dim = 2; }), "buffer 0 (A) has no dim 2 from the last");
+  EXPECT_EQ(wrong([](auto& p) { p.a_view.resize(1); }), "buffer 0 (A) is no factor of the product");
+  EXPECT_EQ(wrong([](auto& p) { p.a_view[0].size = types::Dim::symbol("z"); }), "symbol z is not defined yet");
+}
+
 TEST(Package, ProductsOfOneFactorAndWhatMakesFactors) {
   const Package package = made_factors();
   ASSERT_EQ(find_defect(package).value_or("none"), "none");
@@ -224,7 +253,7 @@ TEST(Package, ItemsOfRowsHaveMaps) {
             kernel + "A's map 2 is not where 3 items have it");
   EXPECT_EQ(said(2, {{Source::A, 0}, {Source::B, 0}}), kernel + "2 items of A's rows have 1 maps");
   EXPECT_EQ(said(2, {}), kernel + "2 items of A's rows have 0 maps");
-  EXPECT_EQ(said(17, {{Source::A, 0}}), "spread_a is 17, not 1 to 16 (byte 240 of 788)");
+  EXPECT_EQ(said(17, {{Source::A, 0}}), "spread_a is 17, not 1 to 16 (byte 240 of 790)");
 }
 
 TEST(Package, KernelsBelongToTheTarget) {

@@ -269,6 +269,32 @@ TEST(Workspace, ASharedBBeyondTheLimitIsPackedOnceForAllItems) {
   check(c, 91);
 }
 
+// Items of two strides, and such as share a B, in every form: tiny ones from a list, in place, packed, by threads.
+TEST_P(Levels, ItemsOfTwoStrides) {
+  uint32_t seed = 17;
+  for (const Types& t : plain_types) {
+    for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace, CpuFamily::Convert}) {
+      for (const bool shares : {false, true}) {
+        for (const int64_t m : {1, 4, 33}) {
+          for (const Order order : {Order::RowMajor, Order::ColumnPadded}) {
+            Case c;
+            c.config = config_for(family, GetParam(), t);
+            c.batch = 6;
+            c.inner = 3;
+            c.shares_b = shares;
+            c.m = m;
+            c.n = 1 + m * 2;
+            c.k = 19;
+            c.b_order = order;
+            c.threads = seed % 3 == 0 ? 2 : 1;
+            check(c, ++seed);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Levels, BytesOfTheWholeRangeAreExact) {
   for (const Types& t : {plain_types[4], plain_types[5], plain_types[6], plain_types[7]}) {
     for (CpuFamily family : {CpuFamily::Packed, CpuFamily::InPlace, CpuFamily::Convert}) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "device/cpu/micro/table.hpp"
@@ -80,12 +81,26 @@ struct Matrix {
   }
   [[nodiscard]] void* data() const { return storage->at(origin * dtype_size(dtype)); }
   [[nodiscard]] void* at(int64_t b, int64_t r, int64_t c) const {
-    return static_cast<std::byte*>(data()) + (b * batch + r * row + c * col) * dtype_size(dtype);
+    return static_cast<std::byte*>(data()) +
+           (items::place(b, batch, skip, inner) + r * row + c * col) * dtype_size(dtype);
   }
+  // Every `per`-th item first, then those behind them.
+  void interleave(int64_t batches, int64_t per) {
+    const int64_t extent = batch;
+    inner = per;
+    batch = extent * (batches / per);
+    skip = extent - batch * per;
+  }
+  // `per` items share a matrix.
+  void share(int64_t per) {
+    inner = per;
+    skip = std::exchange(batch, 0);
+  }
+  [[nodiscard]] bool one() const { return batch == 0 && skip == 0; }
   [[nodiscard]] double get(int64_t b, int64_t r, int64_t c) const { return load_f64(at(b, r, c), dtype); }
 
   DType dtype;
-  int64_t rows, cols, row = 0, col = 1, batch = 0, origin = 0;
+  int64_t rows, cols, row = 0, col = 1, batch = 0, origin = 0, skip = 0, inner = 0;
   std::unique_ptr<Buffer> storage;
 };
 
@@ -96,7 +111,7 @@ inline void fill_integers(Matrix& m, int64_t batches, std::mt19937& gen) {
   const int low = m.dtype == DType::boolean || is_unsigned ? 0 : -4;
   const int high = m.dtype == DType::boolean ? 1 : 4;
   std::uniform_int_distribution<int> values(low, high);
-  for (int64_t b = 0; b < (m.batch == 0 ? 1 : batches); ++b) {
+  for (int64_t b = 0; b < (m.one() ? 1 : batches); ++b) {
     for (int64_t r = 0; r < m.rows; ++r) {
       for (int64_t c = 0; c < m.cols; ++c) store_f64(m.at(b, r, c), m.dtype, values(gen));
     }
@@ -104,7 +119,7 @@ inline void fill_integers(Matrix& m, int64_t batches, std::mt19937& gen) {
 }
 // The whole range of the 8-bit types.
 inline void fill_bytes(Matrix& m, int64_t batches, std::mt19937& gen) {
-  for (int64_t b = 0; b < (m.batch == 0 ? 1 : batches); ++b) {
+  for (int64_t b = 0; b < (m.one() ? 1 : batches); ++b) {
     for (int64_t r = 0; r < m.rows; ++r) {
       for (int64_t c = 0; c < m.cols; ++c) {
         const auto v = static_cast<uint8_t>(gen() % 5 == 0 ? (gen() % 2 == 0 ? 0x80 : 0xff) : gen());
@@ -123,6 +138,8 @@ struct Case {
   bool same_b = false;
   bool full_bytes = false;
   int threads = 1;
+  int64_t inner = 0;      // > 0: items lie in another order, so many of them at one stride
+  bool shares_b = false;  // then: so many share a B
 };
 
 inline std::string describe(const Case& c) {
@@ -135,12 +152,17 @@ inline std::string describe(const Case& c) {
          std::to_string(c.n) + "x" + std::to_string(c.k) + " orders " + std::to_string(static_cast<int>(c.a_order)) +
          "," + std::to_string(static_cast<int>(c.b_order)) + " ways " + std::to_string(c.split.ways) + " chunk " +
          std::to_string(c.split.chunk) + (c.packed ? " packed" : "") + (c.same_b ? " same-b" : "") +
+         (c.inner > 0 ? " inner " + std::to_string(c.inner) + (c.shares_b ? " shares-b" : "") : "") +
          (c.config.pack_a ? " pack-a" : "") + " threads " + std::to_string(c.threads);
 }
 
 struct Problem {
   Problem(const Case& c, uint32_t seed)
       : a(c.config.a_dtype, c.batch, c.m, c.k, c.a_order), b(c.config.b_dtype, c.batch, c.k, c.n, c.b_order, c.same_b) {
+    if (c.inner > 0) {
+      a.interleave(c.batch, c.inner);
+      c.shares_b ? b.share(c.inner) : b.interleave(c.batch, c.inner);
+    }
     std::mt19937 gen(seed);
     if (c.full_bytes) {
       fill_bytes(a, c.batch, gen);
@@ -161,6 +183,7 @@ struct Problem {
     problem.b_batch = b.batch;
     problem.b_k = b.row;
     problem.b_col = b.col;
+    problem.inner = c.inner, problem.a_skip = a.skip, problem.b_skip = b.skip;
     problem.split = c.split;
     if (c.packed && packed_size(c.config, problem) > 0) {
       packed = std::make_unique<Buffer>(packed_size(c.config, problem));
@@ -172,7 +195,7 @@ struct Problem {
   [[nodiscard]] std::vector<double> expected() const {
     const auto dense = [&](const Matrix& matrix) {
       std::vector<double> v;
-      for (int64_t i = 0; i < (matrix.batch == 0 ? 1 : problem.batch); ++i) {
+      for (int64_t i = 0; i < (matrix.one() ? 1 : problem.batch); ++i) {
         for (int64_t r = 0; r < matrix.rows; ++r) {
           for (int64_t c = 0; c < matrix.cols; ++c) v.push_back(matrix.get(i, r, c));
         }
@@ -184,8 +207,8 @@ struct Problem {
     for (int64_t i = 0; i < problem.batch; ++i) {
       for (int64_t r = 0; r < problem.m; ++r) {
         for (int64_t k = 0; k < problem.k; ++k) {
-          const double v = da[static_cast<size_t>(((a.batch == 0 ? 0 : i) * problem.m + r) * problem.k + k)];
-          const double* row = db.data() + ((b.batch == 0 ? 0 : i) * problem.k + k) * problem.n;
+          const double v = da[static_cast<size_t>(((a.one() ? 0 : i) * problem.m + r) * problem.k + k)];
+          const double* row = db.data() + ((b.one() ? 0 : i) * problem.k + k) * problem.n;
           double* o = out.data() + (i * problem.m + r) * problem.n;
           for (int64_t c = 0; c < problem.n; ++c) o[c] += v * row[c];
         }

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/factor_views.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using package::FactorDim;
+using types::Dim;
+using types::Op;
+
+namespace {
+
+bool is_one(const Dim& dim) { return dim == Dim::constant(1); }
+
+// 0: no change, 1: the last two dims swapped, -1: anything else.
+int swap_of(const std::vector<int32_t>& order) {
+  const auto rank = static_cast<int32_t>(order.size());
+  bool identity = true, swapped = rank >= 2;
+  for (int32_t d = 0; d < rank; ++d) {
+    const int32_t mirrored = d == rank - 1 ? rank - 2 : d == rank - 2 ? rank - 1 : d;
+    identity = identity && order[static_cast<size_t>(d)] == d;
+    swapped = swapped && order[static_cast<size_t>(d)] == mirrored;
+  }
+  return identity ? 0 : swapped ? 1 : -1;
+}
+
+// Whether a reshape touches leading dims only: a launch counts them as one.
+bool folds_leading(const std::vector<Dim>& from, const std::vector<Dim>& to) {
+  const size_t m = from.size(), n = to.size();
+  if (m < 2 || n < 2 || !(from[m - 1] == to[n - 1]) || !(from[m - 2] == to[n - 2])) return false;
+  Dim left = Dim::constant(1), right = Dim::constant(1);
+  for (size_t d = 0; d + 2 < m; ++d) left = left * from[d];
+  for (size_t d = 0; d + 2 < n; ++d) right = right * to[d];
+  return left == right;
+}
+
+Factor follow(const ir::Graph& graph, NodeId node) {
+  Factor factor{node, false};
+  while (true) {
+    const NodeId at = factor.source;
+    if (graph.node(at).op == Op::permute) {
+      const int swap = swap_of(graph.attr_as<ir::PermuteAttr>(at).order);
+      if (swap < 0) return factor;
+      factor.transposed ^= swap == 1;
+    } else if (graph.node(at).op != Op::reshape ||
+               !folds_leading(graph.type(graph.operands(at)[0]).shape, graph.type(at).shape)) {
+      return factor;
+    }
+    factor.source = graph.operands(at)[0];
+  }
+}
+
+// A dim of a view while it is followed: `dim` counts from the first of the node that it has come to.
+struct Seen {
+  size_t dim;
+  Dim scale, size;
+};
+
+// Sizes [from, from + count) of two shapes with one product: the fewest.
+struct Group {
+  size_t from, to, froms, tos;
+};
+std::optional<Group> next_group(const std::vector<Dim>& from, const std::vector<Dim>& to, size_t f, size_t t) {
+  const auto product = [](const std::vector<Dim>& shape, size_t first, size_t count) {
+    Dim all = Dim::constant(1);
+    for (size_t d = 0; d < count; ++d) all = all * shape[first + d];
+    return all;
+  };
+  const size_t most = from.size() - f + to.size() - t;
+  for (size_t both = 1; both <= most; ++both) {
+    for (size_t m = std::min(both, from.size() - f) + 1; m-- > 0;) {
+      const size_t n = both - m;
+      if (n > to.size() - t) break;
+      if (product(from, f, m) == product(to, t, n)) return Group{f, t, m, n};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<size_t> several_of(const std::vector<Dim>& shape, size_t first, size_t count) {
+  std::vector<size_t> dims;
+  for (size_t d = first; d < first + count; ++d) {
+    if (!is_one(shape[d])) dims.push_back(d);
+  }
+  return dims;
+}
+
+// Through a reshape, where each dim is a part of one, or items are several in order.
+bool through_reshape(const std::vector<Dim>& from, const std::vector<Dim>& to, std::vector<Seen>& view) {
+  std::vector<std::vector<Seen>> becomes(to.size());  // by dim: none of size 1
+  for (size_t f = 0, t = 0; f < from.size() || t < to.size();) {
+    const auto group = next_group(from, to, f, t);
+    if (!group) return false;
+    f += group->froms;
+    t += group->tos;
+    const std::vector<size_t> of = several_of(from, group->from, group->froms),
+                              are = several_of(to, group->to, group->tos);
+    if (of.size() > 1 && are.size() > 1) return false;
+    Dim behind = Dim::constant(1);
+    for (size_t i = are.size(); i-- > 0 && of.size() == 1;) {
+      becomes[are[i]].push_back({of[0], behind, to[are[i]]});
+      behind = behind * to[are[i]];
+    }
+    for (const size_t d : of.size() > 1 ? of : std::vector<size_t>())
+      becomes[are[0]].push_back({d, Dim::constant(1), from[d]});
+  }
+  std::vector<Seen> seen;
+  for (size_t d = 0; d < view.size(); ++d) {
+    const Seen& old = view[d];
+    const std::vector<Seen>& now = becomes[old.dim];
+    const bool nowhere = is_one(old.size) || old.scale == Dim::constant(0) || now.empty();
+    if (nowhere) {
+      seen.push_back({0, Dim::constant(0), old.size});
+    } else if (now.size() == 1) {
+      seen.push_back({now[0].dim, now[0].scale * old.scale, old.size});
+    } else if (d + 2 < view.size() && is_one(old.scale) && old.size == to[old.dim]) {
+      seen.insert(seen.end(), now.begin(), now.end());
+    } else {
+      return false;
+    }
+  }
+  view = std::move(seen);
+  return true;
+}
+
+// Dims of items: none of size 1, and those that have one stride wherever the tensor lies are one.
+std::vector<Seen> items_of(const std::vector<Seen>& view) {
+  std::vector<Seen> items;
+  for (size_t d = 0; d + 2 < view.size(); ++d) {
+    if (is_one(view[d].size)) continue;
+    const bool again = view[d].scale == Dim::constant(0);
+    if (!items.empty()) {
+      Seen& outer = items.back();
+      const bool outer_again = outer.scale == Dim::constant(0);
+      const bool inside =
+          !again && !outer_again && outer.dim == view[d].dim && outer.scale == view[d].scale * view[d].size;
+      if (inside || (again && outer_again)) {
+        outer.scale = view[d].scale;
+        outer.size = outer.size * view[d].size;
+        continue;
+      }
+    }
+    items.push_back(view[d]);
+  }
+  return items;
+}
+
+// What the product sees of an input or a result of a step, if it takes a view.
+std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node) {
+  std::vector<Seen> view;
+  for (size_t d = 0; d < graph.type(node).shape.size(); ++d)
+    view.push_back({d, Dim::constant(1), graph.type(node).shape[d]});
+  if (view.size() < 2) return std::nullopt;
+  while (graph.node(node).op != Op::input && !is_step(graph.node(node).op)) {
+    const Op op = graph.node(node).op;
+    if (op != Op::permute && op != Op::reshape && op != Op::broadcast) return std::nullopt;
+    const NodeId from = graph.operands(node)[0];
+    const std::vector<Dim>&of = graph.type(from).shape, &to = graph.type(node).shape;
+    if (op == Op::permute) {
+      const auto& order = graph.attr_as<ir::PermuteAttr>(node).order;
+      for (Seen& dim : view) dim.dim = static_cast<size_t>(order[dim.dim]);
+    } else if (op == Op::reshape) {
+      if (!through_reshape(of, to, view)) return std::nullopt;
+    } else {
+      for (size_t d = 0; d < view.size(); ++d) {
+        Seen& dim = view[d];
+        const size_t missing = to.size() - of.size();
+        if (is_one(dim.size) || dim.scale == Dim::constant(0) || dim.dim < missing ||
+            !(of[dim.dim - missing] == to[dim.dim])) {
+          dim = {0, Dim::constant(0), dim.size};
+        } else {
+          dim.dim -= missing;
+        }
+      }
+    }
+    node = from;
+  }
+  const auto& inputs = graph.inputs();
+  const bool number = std::any_of(inputs.begin(), inputs.end(),
+                                  [&](const ir::GraphInput& input) { return input.node == node && input.is_scalar; });
+  const size_t rank = graph.type(node).shape.size();
+  if (number || rank == 0) return std::nullopt;
+  std::vector<Seen> items = items_of(view);
+  if (items.size() > 2) return std::nullopt;
+  items.insert(items.end(), view.end() - 2, view.end());
+  // Elements that lie side by side are read side by side; others are better copied.
+  bool beside = false;
+  Factor factor{node, false, {}};
+  for (size_t d = 0; d < items.size(); ++d) {
+    const Seen& dim = items[d];
+    const bool last_two = d + 2 >= items.size();
+    if (last_two && dim.scale == Dim::constant(0) && !is_one(dim.size)) return std::nullopt;
+    beside = beside || (last_two && dim.dim + 1 == rank && is_one(dim.scale));
+    factor.view.push_back({static_cast<uint8_t>(rank - 1 - dim.dim), dim.scale, dim.size});
+  }
+  return beside ? std::optional(std::move(factor)) : std::nullopt;
+}
+
+// Leading dims whose strides nobody knows: of a view, or of what lies anywhere.
+std::vector<Dim> items_anywhere(const ir::Graph& graph, const Factor& factor,
+                                const std::function<bool(NodeId)>& unknown) {
+  std::vector<Dim> items;
+  for (size_t d = 0; d + 2 < factor.view.size(); ++d) items.push_back(factor.view[d].size);
+  const auto& shape = graph.type(factor.source).shape;
+  for (size_t d = 0; factor.view.empty() && unknown(factor.source) && d + 2 < shape.size(); ++d) {
+    if (!is_one(shape[d])) items.push_back(shape[d]);
+  }
+  return items;
+}
+
+}  // namespace
+
+std::pair<Factor, Factor> factors_of_product(const ir::Graph& graph, NodeId a, NodeId b,
+                                             const std::function<bool(NodeId)>& unknown) {
+  const Factor plain_a = follow(graph, a), plain_b = follow(graph, b);
+  const auto view_of = [&](const Factor& plain, NodeId node) {
+    const bool there = graph.node(plain.source).op == Op::input || is_step(graph.node(plain.source).op);
+    return there ? std::nullopt : seen_of(graph, node);
+  };
+  const std::optional<Factor> seen_a = view_of(plain_a, a), seen_b = view_of(plain_b, b);
+  const auto agree = [&](const Factor& one, const Factor& other) {
+    const std::vector<Dim> x = items_anywhere(graph, one, unknown), y = items_anywhere(graph, other, unknown);
+    return x.size() <= 1 || y.size() <= 1 || (x.size() == 2 && y.size() == 2 && x[1] == y[1]);
+  };
+  if (seen_a && seen_b && agree(*seen_a, *seen_b)) return {*seen_a, *seen_b};
+  if (seen_b && agree(plain_a, *seen_b)) return {plain_a, *seen_b};
+  if (seen_a && agree(*seen_a, plain_b)) return {*seen_a, plain_b};
+  return {plain_a, plain_b};
+}
+
+}  // namespace codetta::plan

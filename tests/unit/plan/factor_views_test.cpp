@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What products see of tensors that lie otherwise: views without copies, and what is copied all the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "opt/passes.hpp"
+#include "package/package.hpp"
+#include "plan/plan.hpp"
+#include "unit/plan/bind_text.hpp"
+#include "unit/plan/plan_package.hpp"
+
+namespace {
+
+using namespace codetta;
+
+Result<plan::Plan> views_on(const char* target, const std::string& text,
+                            plan::Alignment alignment = plan::Alignment::Hinted) {
+  CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
+  return plan::plan_program(optimized.graph, Target::parse(target).value(), {}, {}, {}, alignment);
+}
+
+struct FoundViews {
+  size_t launches = 0, views = 0;
+};
+FoundViews found_views(const plan::Plan& plan) {
+  FoundViews found;
+  for (const package::Step& step : plan.steps) {
+    const auto* launch = std::get_if<package::LaunchKernel>(&step);
+    if (launch == nullptr) continue;
+    ++found.launches;
+    if (!launch->product) continue;
+    for (const package::FactorView* view : {&launch->product->a_view, &launch->product->b_view})
+      found.views += view->empty() ? 0 : 1;
+  }
+  return found;
+}
+
+struct ViewCase {
+  const char *parameters, *body;
+  size_t launches, views;
+};
+constexpr ViewCase view_cases[] = {
+    // Heads of rows, as they are and as a part of each row; the result is stored as the rows are.
+    {"q: f32['b', 's', 4, 16], k: f32['b', 't', 4, 16]",
+     "y = permute(q, (0, 2, 1, 3)) @ transpose(permute(k, (0, 2, 1, 3)))", 1, 2},
+    {"q: f32['b', 's', 64], k: f32['b', 't', 64]",
+     "y = permute(reshape(q, (b, s, 4, 16)), (0, 2, 1, 3)) @ permute(reshape(k, (b, t, 4, 16)), (0, 2, 3, 1))", 1, 2},
+    {"p: f32['b', 4, 's', 't'], v: f32['b', 't', 64]",
+     "y = reshape(permute(p @ permute(reshape(v, (b, t, 4, 16)), (0, 2, 1, 3)), (0, 2, 1, 3)), (b, s, 64))", 1, 1},
+    // One stride for the items.
+    {"x: f32['s', 4, 16], w: f32[4, 16, 8]", "y = permute(x, (1, 0, 2)) @ w", 1, 1},
+    // Heads of a symbolic number are one dim with the batch, and put back by a map.
+    {"q: f32['b', 's', 'h', 16], k: f32['b', 't', 'h', 16]",
+     "y = exp(permute(q, (0, 2, 1, 3)) @ permute(k, (0, 2, 3, 1)))", 2, 2},
+    // Heads share a B; a batch shares an A.
+    {"q: f32['b', 'h', 's', 16], k: f32['b', 1, 't', 16]", "y = exp(q @ transpose(k))", 2, 1},
+    // Elements of both last dims lie apart: a copy is read faster.
+    {"x: f32['s', 16, 4], w: f32[4, 16, 8]", "y = permute(x, (2, 0, 1)) @ w", 2, 0},
+    // Three strides, of A; and two each, of which the second begin after different numbers of items.
+    {"x: f32['a', 's', 2, 3, 16], w: f32['a', 3, 2, 16, 8]", "y = permute(x, (0, 3, 2, 1, 4)) @ w", 2, 0},
+    {"x: f32[4, 's', 6, 16], w: f32[6, 16, 4, 8]",
+     "y = permute(x, (0, 2, 1, 3)) @ reshape(permute(reshape(w, (3, 2, 16, 4, 8)), (0, 3, 1, 2, 4)), (4, 6, 16, 8))", 2,
+     1},
+    // What is computed goes where its product reads it.
+    {"x: f32['b', 's', 64], w: f32[64, 64], k: f32['b', 4, 16, 't']",
+     "y = permute(reshape(x @ w, (b, s, 4, 16)), (0, 2, 1, 3)) @ k", 2, 0},
+};
+
+TEST(FactorViews, NothingIsCopiedThatLaunchesReadWhereItLies) {
+  for (const ViewCase& one : view_cases) {
+    const std::string text = std::string("def f(") + one.parameters + "):\n    " + one.body + "\n    return y\n";
+    for (const char* target : {"cpu:avx2", "cuda:sm_80", "cuda:sm_90a", "hip:gfx942", "hip:gfx1100", "metal:apple9"}) {
+      const auto plan = views_on(target, text);
+      ASSERT_TRUE(plan) << target << text << plan.error().render();
+      const FoundViews found = found_views(*plan);
+      EXPECT_EQ(found.launches, one.launches) << target << "\n" << text << plan::to_string(*plan);
+      EXPECT_EQ(found.views, one.views) << target << "\n" << text << plan::to_string(*plan);
+      EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << text;
+    }
+  }
+}
+
+// Kernels that nothing is known for take them, too; what products of the library's do not take is left to others.
+TEST(FactorViews, WhereverTensorsLie) {
+  for (const ViewCase& one : view_cases) {
+    const std::string text = std::string("def f(") + one.parameters + "):\n    " + one.body + "\n    return y\n";
+    for (const char* target : {"cuda:sm_80", "cuda:sm_90a", "hip:gfx942"}) {
+      for (const auto alignment : {plan::Alignment::Proven, plan::Alignment::Any, plan::Alignment::Uneven}) {
+        const auto plan = views_on(target, text, alignment);
+        ASSERT_TRUE(plan) << target << text << plan.error().render();
+        EXPECT_EQ(found_views(*plan).views, one.views) << target << text;
+      }
+    }
+  }
+}
+
+TEST(FactorViews, StandInPackages) {
+  const auto plan = views_on("cpu:avx2",
+                             "def f(q: f32['b', 's', 64], k: f32['b', 4, 16, 't']):\n"
+                             "    y = permute(reshape(q, (b, s, 4, 16)), (0, 2, 1, 3)) @ k\n    return y\n");
+  ASSERT_TRUE(plan);
+  const std::string text = plan::to_string(*plan);
+  EXPECT_NE(text.find("q as [b of dim -3, 4 of dim -1 by 16, s of dim -2, 16 of dim -1]"), std::string::npos) << text;
+}
+
+}  // namespace
