@@ -151,16 +151,17 @@ struct TileFragment {
   CODETTA_MEMBER V load_scalar(const Ref<E>& o) const {
     return splat<V>(load_from<written>(o.p));
   }
-  // Blocks of `block` columns are whole vectors, where that is a multiple of the lanes.
+  // Blocks of `block` columns are whole vectors, where that is a multiple of the lanes; theirs lie `unit` apart.
   template <class V, i64 block, bool written = false, class E, class F>
-  CODETTA_MEMBER V load_indexed(const E* row, i64, F column_offset) const {
-    if constexpr ((whole || asks) && block % lanes == 0) {
-      if ((whole || wide) && n != 0) return load_whole<V, written>(row + column_offset(tile.col + c));
-      if (whole) return splat<V>(0);
+  CODETTA_MEMBER V load_indexed(const E* row, i64 unit, F column_offset) const {
+    if constexpr (block % lanes == 0) {
+      if ((whole || (asks && wide)) && n != 0) return load_whole<V, written>(row + column_offset(tile.col + c));
+      return whole ? splat<V>(0) : gather<V, written>(row + column_offset(tile.col + c), unit, n);
+    } else {
+      V v;
+      CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i)) : (E)0;
+      return v;
     }
-    V v;
-    CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i)) : (E)0;
-    return v;
   }
   // Of an index into a dim of `size` elements: the nearest that is there.
   CODETTA_MEMBER i64v gather_offset(i64v index, i64 stride, i64 size) const {
@@ -232,13 +233,14 @@ struct TileFragment {
     store_global(o.p + r * o.row_stride, v.e[0]);
   }
   template <class V, i64 block, class E, class F>
-  CODETTA_MEMBER void put_indexed(E* row, i64, F column_offset, V v) const {
-    if constexpr ((whole || asks) && block % lanes == 0) {
-      if ((whole || wide) && n != 0) store_whole(row + column_offset(tile.col + c), v);
-      if (whole || wide) return;
-    }
-    CODETTA_EACH_LANE {
-      if (i < n) store_global(row + column_offset(tile.col + c + i), v.e[i]);
+  CODETTA_MEMBER void put_indexed(E* row, i64 unit, F column_offset, V v) const {
+    if constexpr (block % lanes == 0) {
+      if (!whole && !(asks && wide)) return scatter(row + column_offset(tile.col + c), unit, v, n);
+      if (n != 0) store_whole(row + column_offset(tile.col + c), v);
+    } else {
+      CODETTA_EACH_LANE {
+        if (i < n) store_global(row + column_offset(tile.col + c + i), v.e[i]);
+      }
     }
   }
   template <class E>

@@ -167,9 +167,18 @@ class CudaPrinter {
   void print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   [[nodiscard]] int rows_at_once(uint32_t index, const PhaseText& phase) const;
   // Whether complete pieces have code of their own. With one row under way at a time they gain next to nothing by it,
-  // and Clang takes long for HIP's.
+  // and Clang takes long for HIP's. Nor do logarithms of sums of exponentials, of which a row keeps a thread busy.
   [[nodiscard]] bool knows_complete(uint32_t index, const PhaseText& phase) const {
-    return !is_hip(options_.arch) || rows_at_once(index, phase) > 1;
+    return is_hip(options_.arch) ? rows_at_once(index, phase) > 1 : !sums_logarithms(index);
+  }
+  [[nodiscard]] bool sums_logarithms(uint32_t index) const {
+    const auto& insts = program_.phases[0].insts;
+    return index == 0 && config_.family == GpuFamily::Sm90 && !config_.pingpong && map_ == nullptr &&
+           std::none_of(insts.begin(), insts.end(),
+                        [](const package::Inst& inst) { return inst.kind == package::Inst::Kind::Load; }) &&
+           std::any_of(program_.reductions.begin(), program_.reductions.end(), [](const package::Reduction& r) {
+             return r.phase == 0 && r.kind == package::ReduceKind::LogSumExp;
+           });
   }
   // Whether whole vectors have code of their own: behind so much work they would save less than a tenth of the time.
   [[nodiscard]] bool knows_whole(uint32_t index) const {
@@ -178,7 +187,7 @@ class CudaPrinter {
   // Whether pieces that are not complete ask at run time, with each access, if it is one of whole vectors: code for
   // both is a third of what Clang would compile for HIP, and so is its time.
   [[nodiscard]] bool asks_for_whole(uint32_t index) const {
-    return is_hip(options_.arch) ? knows_whole(index) : is_even();
+    return is_hip(options_.arch) ? knows_whole(index) : is_even() || sums_logarithms(index);
   }
   // The same of strips; where a thread holds more accumulators, the others got 2 % slower (int8, 128x256).
   [[nodiscard]] bool strips_ask() const {
@@ -424,7 +433,7 @@ int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
   // Where nothing but accumulators is awaited, work of this length hides the wait for the next row's by itself.
   if (is_hip(options_.arch) && phase.loads.empty() && phase.row_states.empty() && clocks > 20) rows = 1;
   if (is_hip(options_.arch)) rows = std::min(rows, passes_of(index));
-  if (!even_rows(index)) return phase.row_states.empty() ? std::min(rows, 4) : 1;
+  if (!even_rows(index)) return phase.row_states.empty() ? std::min({rows, 4, passes_of(index)}) : 1;
   while (rows > 1 && (rows > passes_of(index) || passes_of(index) % rows != 0)) rows /= 2;
   return rows;
 }

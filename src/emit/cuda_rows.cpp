@@ -50,7 +50,8 @@ class RowsPrinter {
     std::vector<Kept> kept{};
   };
   Result<void> print_short(CodeWriter& out, const KeptValues& kept, int pieces);
-  Result<void> print_long(CodeWriter& out, bool asks);
+  // `rare`: only rows that are no whole vectors come here, so that one piece at a time is enough.
+  Result<void> print_long(CodeWriter& out, bool asks, bool rare);
   // What a phase loads at once beside what is kept by then, `registers` for each piece: all of a row while that is
   // nothing else.
   [[nodiscard]] static int pieces_at_once(uint32_t phase, int registers, int pieces) {
@@ -248,7 +249,7 @@ Result<void> RowsPrinter::print_short(CodeWriter& out, const KeptValues& kept, i
   return {};
 }
 
-Result<void> RowsPrinter::print_long(CodeWriter& out, bool asks) {
+Result<void> RowsPrinter::print_long(CodeWriter& out, bool asks, bool rare) {
   out.line(asks ? "template <class P>" : "template <bool whole, class P>");
   const auto function = out.block("static __device__ __forceinline__ void long_rows(const P& params, Tile tile",
                                   asks ? ", bool wide)" : ")");
@@ -260,7 +261,7 @@ Result<void> RowsPrinter::print_long(CodeWriter& out, bool asks) {
     print_states(out, p);
     {
       const auto segment = out.block_with("});", "each_segment<decltype(f)::segment>(params, tile, [&]");
-      print_row_phase(out, phase, {"f.pieces()", plan::phase_clocks(program_, p) <= 12 ? 2 : 1});
+      print_row_phase(out, phase, {"f.pieces()", plan::phase_clocks(program_, p) <= 12 && !rare ? 2 : 1});
     }
     print_finish(out, p);
   }
@@ -304,12 +305,15 @@ Result<int> RowsPrinter::print(CodeWriter& out) {
   const int known = config_.row_cols > 0 && vectors ? (config_.row_cols + width_ - 1) / width_ : 0;
   const bool has_known = known > 0 && known <= most && (config_.fixed_cols || !few_forms_);
   const bool has_short = most > 0 && !config_.fixed_cols;
-  const bool has_long = config_.fixed_cols ? vectors && !has_known : true, asks = has_long && few_forms_;
+  const bool has_long = config_.fixed_cols ? vectors && !has_known : true;
+  // Of rows that are expected to have a quarter of what is kept at most, long ones are rare. With 8 columns at a time a
+  // form for both spills.
+  const bool asks = has_long && (few_forms_ || (has_known && 4 * known <= most && layout_.lanes <= 4));
   if (has_known || has_short) {
     CODETTA_CHECK_OK(print_short(out, kept, has_short ? most : known));
     out.blank();
   }
-  CODETTA_CHECK_OK(print_long(out, asks));
+  CODETTA_CHECK_OK(print_long(out, asks, config_.fixed_cols && has_known && !few_forms_));
   // Each form has its own loop over rows: what the compiler takes out of them would add up otherwise.
   out.blank();
   out.line("template <class P>");

@@ -20,7 +20,8 @@ std::string_view state_name(package::ReduceKind kind);
 // The members `short_rows`, which keeps what later phases take, `long_rows` and `rows`, which picks one of them, of
 // struct Epilogue; forms that no row can have are left out. `threads`: of a block, layout.across of which share a row.
 // `few_forms`, for a slow compiler: what is only likely has no form of its own, and long rows ask at run time whether
-// they are whole vectors. Gives how many blocks share a multiprocessor at least. Errors: as print_phase.
+// they are whole vectors, as they do elsewhere where few columns are expected. Gives how many blocks share a
+// multiprocessor at least. Errors: as print_phase.
 Result<int> print_rows_of_map(base::CodeWriter& out, const package::EpilogueProgram& program,
                               const package::GpuMapConfig& config, const plan::PieceLayout& layout, int threads,
                               bool comments, bool few_forms, std::set<PartLibrary::Request>& needs);

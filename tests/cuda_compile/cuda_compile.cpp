@@ -3,12 +3,13 @@
 // serialized matrix instructions; from sm_90 on, where a kernel may begin before the one in front of it has ended, each
 // waits for that, and touches no memory before. Usage:
 //   cuda_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] [--list]
-//                [--times] [--rounds N]
+//                [--times] [--rounds N] [--write FOLDER]
 // Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
 // label contains TEXT. --part: one of N parts, from 1 on. --nvrtc: a toolkit's folder. --times: those that users meet
 // (rows of the suite, examples, programs), one after the other, each with the seconds of processor time that it took,
 // those of its longest part, which other work on the machine changes less than those of a clock, and with these.
-// --rounds: all of it N times in turn, and the least of each. Exit 77: there is no NVRTC.
+// --rounds: all of it N times in turn, and the least of each. --write: their sources to files, instead of compiling
+// them. Exit 77: there is no NVRTC.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -18,6 +19,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/files.hpp"
 #include "device/embedded.hpp"
 #include "early.hpp"
 #include "toolchain/nvrtc.hpp"
@@ -27,7 +29,7 @@ namespace codetta::cuda_compile {
 namespace {
 
 struct Options {
-  std::string slice, only, nvrtc;
+  std::string slice, only, nvrtc, write;
   size_t count = SIZE_MAX, part = 1, parts = 1;
   int jobs = 2, rounds = 1;
   bool list = false, times = false;
@@ -48,6 +50,8 @@ bool parse(int argc, char** argv, Options& options) {
       options.only = value;
     } else if (name == "--nvrtc") {
       options.nvrtc = value;
+    } else if (name == "--write") {
+      options.write = value;
     } else if (name == "--count") {
       options.count = std::strtoull(value, nullptr, 10);
     } else if (name == "--part") {
@@ -96,6 +100,19 @@ Result<void> check_fit(const Unit& unit, std::vector<toolchain::PtxasRemarks> re
 bool begins_early(const Unit& unit) {
   return std::any_of(unit.flags.begin(), unit.flags.end(), [](const std::string& flag) {
     return flag.find("sm_9") != std::string::npos || flag.find("sm_1") != std::string::npos;
+  });
+}
+
+// Whether all were written: "suite 1 cuda_sm90_....cu", those that are compiled instead with ".1.cu" and so on.
+bool write_all(const std::vector<Unit>& units, const std::string& folder) {
+  return std::all_of(units.begin(), units.end(), [&](const Unit& unit) {
+    std::string name = folder + "/" + unit.label;
+    std::replace(name.begin() + static_cast<std::ptrdiff_t>(folder.size()) + 1, name.end(), '/', '_');
+    bool written = base::write_file_atomically(name + ".cu", unit.source).has_value();
+    for (size_t i = 0; i < unit.instead.size(); ++i)
+      written =
+          written && base::write_file_atomically(fmt::format("{}.{}.cu", name, i + 1), unit.instead[i]).has_value();
+    return written;
   });
 }
 
@@ -189,6 +206,7 @@ int run(const Options& options) {
     for (const Unit& unit : units) fmt::print("{}\n", unit.label);
     return 0;
   }
+  if (!options.write.empty()) return write_all(units, options.write) ? 0 : 1;
   const auto nvrtc = toolchain::Nvrtc::find({.cuda_home = options.nvrtc});
   if (!nvrtc) {
     fmt::print("{}", nvrtc.error().render());
@@ -268,7 +286,7 @@ int main(int argc, char** argv) {
   if (!codetta::cuda_compile::parse(argc, argv, options)) {
     std::fputs(
         "usage: cuda_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] "
-        "[--list] [--times] [--rounds N]\n",
+        "[--list] [--times] [--rounds N] [--write FOLDER]\n",
         stderr);
     return 2;
   }

@@ -12,14 +12,15 @@ namespace {
 using package::LaunchKernel;
 using package::Package;
 
-plan::Plan plan_of(std::string text, std::string_view target = "cpu:avx2") {
+using Hints = std::vector<std::pair<std::string, int64_t>>;
+plan::Plan plan_of(std::string text, std::string_view target = "cpu:avx2", const Hints& hints = {}) {
   const auto function = frontend::parse_program(std::make_shared<const diag::SourceText>("mlp.py", std::move(text)));
   EXPECT_TRUE(function) << function.error().render();
   const auto graph = ir::bind_program(*function);
   EXPECT_TRUE(graph) << graph.error().render();
   plan::MachineFacts machine;
   machine.isa = CpuIsa::avx2;
-  auto plan = plan::plan_program(*graph, *Target::parse(target), machine, {});
+  auto plan = plan::plan_program(*graph, *Target::parse(target), machine, hints);
   EXPECT_TRUE(plan) << plan.error().render();
   return *std::move(plan);
 }
@@ -166,6 +167,29 @@ TEST(PackageKernels, RowsOfHipAreInFewForms) {
   EXPECT_TRUE(has(cuda, "f32v h0[pieces];")) << cuda;
   EXPECT_TRUE(has(cuda, "#define CODETTA_LANES 8")) << cuda;
   EXPECT_TRUE(has(cuda, "long_rows<true>(q, t)")) << cuda;
+}
+
+TEST(PackageKernels, RowsOfCudaHaveFormsByWhatIsExpected) {
+  const auto source_of = [](const std::string& columns, int64_t expected) {
+    const std::string text = "def f(x: f32[\"m\", " + columns + "]):\n    y = softmax(x)\n    return y\n";
+    return package_of(plan_of(text, "cuda:sm_90a", {{"m", 8192}, {"n", expected}})).kernels[0].source;
+  };
+  const auto has = [](const std::string& source, std::string_view text) {
+    return source.find(text) != std::string::npos;
+  };
+  // Long rows ask for whole vectors where few columns are expected; where that is all that there is, none come.
+  const std::string few = source_of("\"n\"", 128), many = source_of("\"n\"", 2048), fixed = source_of("2048", 0);
+  EXPECT_TRUE(has(few, "short_rows<128, ")) << few;
+  EXPECT_TRUE(has(few, "short_rows<0, ")) << few;
+  EXPECT_TRUE(has(few, "{ long_rows(q, t, whole); }")) << few;
+  EXPECT_TRUE(has(many, "short_rows<2048, ")) << many;
+  EXPECT_TRUE(has(many, "short_rows<0, ")) << many;
+  EXPECT_TRUE(has(many, "long_rows<true>(q, t)")) << many;
+  EXPECT_TRUE(has(many, "piece += 2")) << many;
+  EXPECT_TRUE(has(fixed, "short_rows<2048, ")) << fixed;
+  EXPECT_FALSE(has(fixed, "short_rows<0, ")) << fixed;
+  EXPECT_TRUE(has(fixed, "long_rows<false>(q, t)")) << fixed;
+  EXPECT_FALSE(has(fixed, "piece += 2")) << fixed << "rows that are no whole vectors are rare";
 }
 
 }  // namespace
