@@ -130,6 +130,37 @@ TEST(Concurrency, OneKernelFromManyThreads) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(marks), {}), 1) << "compiles";
 }
 
+// One compiled program, prepared and run by each thread over tensors and for a number of turns of its own.
+TEST(Concurrency, OneProgramFromManyThreads) {
+  const auto program = Program::parse(
+      "def goes(i, most, y):\n    go = i < most\n    return go\n"
+      "def turn(i, most, y):\n    return i + 1, most, y + 1.0\n"
+      "def f(a: f32[\"m\", \"k\"], b: f32[\"k\", \"n\"], c: f32[\"m\", \"n\"], alpha: f32, turns: i32):\n"
+      "    y = relu(alpha * (a @ b) + c)\n"
+      "    i, most, D = while_loop(goes, turn, 0, turns, y)\n"
+      "    return D\n",
+      "f.py");
+  ASSERT_TRUE(program) << program.error().render();
+  Context context = Context::make({.cache_enabled = false, .threads = 2}).value();
+  const auto compiled = compile(*program, Target::host(), {}, context);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  in_threads([&](int t) {
+    const Operands operands(static_cast<uint32_t>(t));
+    auto execution = compiled->prepare({{"a", operands.A.view()},
+                                        {"b", operands.B.view()},
+                                        {"c", operands.C.view()},
+                                        {"alpha", operands.alpha},
+                                        {"turns", t % 3},
+                                        {"D", operands.D.view()}});
+    ASSERT_TRUE(execution) << execution.error().render();
+    for (int round = 0; round < 20; ++round) {
+      operands.poison();
+      ASSERT_TRUE(execution->run());
+      EXPECT_EQ(operands.wrong(static_cast<float>(t % 3)), 0) << "thread " << t;
+    }
+  });
+}
+
 // Different kernels, each met by two threads; every thread walks all of them from another start.
 TEST(Concurrency, ManyKernelsFromManyThreads) {
   const TemporaryFolder folder;
