@@ -559,12 +559,6 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   return {};
 }
 
-// What combines partials of a reduction is told: state, whether it is a mean, parts of the split, element.
-std::string reduction_text(const package::Reduction& r) {
-  return CodeWriter::text_of(state_name(r.kind), ", ", r.mean, ", ", r.parts, ", ",
-                             cuda_dialect().type(r.type).element);
-}
-
 // Behind the product: the block that arrives last combines.
 void CudaPrinter::print_last_block(CodeWriter& out) const {
   const std::vector<std::optional<uint32_t>> outputs = combined_outputs(program_);

@@ -360,6 +360,11 @@ std::string_view state_name(package::ReduceKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
+std::string reduction_text(const package::Reduction& r) {
+  return CodeWriter::text_of(state_name(r.kind), ", ", r.mean, ", ", r.parts, ", ",
+                             cuda_dialect().type(r.type).element);
+}
+
 Result<int> print_rows_of_map(CodeWriter& out, const package::EpilogueProgram& program,
                               const package::GpuMapConfig& config, const plan::PieceLayout& layout, int threads,
                               bool comments, bool few_forms, std::set<PartLibrary::Request>& needs) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "base/code_writer.hpp"
@@ -16,6 +17,8 @@ namespace codetta::emit {
 
 // Of device/gpu/reduce.h.
 std::string_view state_name(package::ReduceKind kind);
+// What combines partials of a reduction is told: state, whether it is a mean, parts of the split, element.
+std::string reduction_text(const package::Reduction& r);
 
 // The members `short_rows`, which keeps what later phases take, `long_rows` and `rows`, which picks one of them, of
 // struct Epilogue; forms that no row can have are left out. `threads`: of a block, layout.across of which share a row.
