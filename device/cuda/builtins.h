@@ -76,12 +76,22 @@ CODETTA_FN float rcp_approx(float x) {
 // The larger and the smaller; NaN if either is NaN; +0 is above -0.
 CODETTA_FN float max_nan(float x, float y) {
   float z;
+#if __CUDA_ARCH__ >= 800
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+#else
+  asm("max.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  if (x != x || y != y) z = __uint_as_float(0x7fffffffu);
+#endif
   return z;
 }
 CODETTA_FN float min_nan(float x, float y) {
   float z;
+#if __CUDA_ARCH__ >= 800
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+#else
+  asm("min.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  if (x != x || y != y) z = __uint_as_float(0x7fffffffu);
+#endif
   return z;
 }
 
@@ -91,6 +101,7 @@ CODETTA_FN double bits_to_double(u64 x) { return __longlong_as_double((i64)x); }
 CODETTA_FN u64 double_to_bits(double x) { return (u64)__double_as_longlong(x); }
 
 // Two values to 16 bits each, to nearest even; the first one in the low half.
+#if __CUDA_ARCH__ >= 800
 CODETTA_FN u32 pack_bf16(float low, float high) {
   u32 r;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -101,6 +112,19 @@ CODETTA_FN u32 pack_f16(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
+#else
+CODETTA_FN u32 rounded_bf16(float x) {
+  const u32 bits = __float_as_uint(x);
+  return x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+}
+CODETTA_FN u32 pack_bf16(float low, float high) { return rounded_bf16(low) | rounded_bf16(high) << 16; }
+CODETTA_FN u32 pack_f16(float low, float high) {
+  u16 a, b;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(a) : "f"(low));
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b) : "f"(high));
+  return a | (u32)b << 16;
+}
+#endif
 CODETTA_FN float unpack_f16(u16 x) {
   float y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));

@@ -22,6 +22,7 @@ using package::GpuGemmConfig;
 using plan::GemmShape;
 
 constexpr const char* architectures[] = {"sm_80", "sm_90a", "sm_100a"};
+constexpr const char* with_few[] = {"sm_75", "sm_89"};  // instructions that are not there yet; 8-bit floats
 constexpr const char* with_variants[] = {"sm_80", "sm_90a", "sm_100a", "sm_103a"};  // the last: tcgen05 kernels only
 
 // Row-major (n) or column-major (t) factors, as BLAS names them: "tn" has consecutive k of both side by side.
@@ -448,8 +449,12 @@ class Collector {
 
   // The candidates that discovery puts first.
   void add_epilogue(const Epilogue& epilogue, DType dtype) {
-    for (const char* arch : architectures) {
+    std::vector<const char*> archs(std::begin(architectures), std::end(architectures));
+    archs.insert(archs.end(), std::begin(with_few), std::end(with_few));
+    for (const char* arch : archs) {
+      const bool few = std::find(std::begin(with_few), std::end(with_few), arch) != std::end(with_few);
       for (const Size& size : sizes) {
+        if (few && &size != sizes) continue;
         const auto facts = test::gemm_facts(size.m, size.n, size.k, dtype);
         const auto graph =
             test::bind_text(test::example(epilogue.name), epilogue.arguments(size.m, size.n, dtype), facts);
@@ -466,7 +471,7 @@ class Collector {
         const plan::Discovery found =
             plan::discover(lowered->program, shape, {Backend::cuda, CpuIsa::generic, arch}, {});
         // Of architectures with families of their own, more than of the others.
-        const size_t first = arch == architectures[0] ? 2 : 5;
+        const size_t first = few ? 1 : arch == architectures[0] ? 2 : 5;
         for (size_t i = 0; i < std::min(first, found.candidates.size()); ++i)
           add(epilogue.name + (" " + std::string(dtype_name(dtype))), lowered->program,
               package::gpu(found.candidates[i].config), arch);
