@@ -243,7 +243,7 @@ bool Writer::add(const std::string& name, const cli::GemmOptions& options) {
                            array_of(launch->product->a) + "," + number(shape.a_batch_stride) +
                            number(shape.a_row_stride) + number(shape.a_k_stride) + array_of(launch->product->b) + "," +
                            number(shape.b_batch_stride) + number(shape.b_k_stride) + number(shape.b_col_stride) +
-                           "nullptr," + number(program.split.ways) + number(*chunk) + "}";
+                           "0,0,0,nullptr," + number(program.split.ways) + number(*chunk) + "}";
   const std::string function = "codetta_epilogue_" + name;
   data_ += "extern \"C\" void " + function + "(const cpu::EpilogueArgs*, const cpu::Tile*);\n";
   data_ += "const cpu::Operand " + id + "_operands[] = {\n" + operands + "};\nconst cpu::ScalarValue " + id +
