@@ -146,7 +146,7 @@ class Row(typing.NamedTuple):
     fusion: float = 0  # at most so many times as fast as the product and one kernel for the rest: by the bytes that are saved
     batch: int = 0
     one_a: bool = False  # all items read one A
-    fast: bool = False  # sums of 8-bit floats as the tensor cores make them
+    fast: bool = False  # sums of 8-bit floats as the tensor cores make them, else of 128 products
 
 
 def rows_of(dtype, *rows):

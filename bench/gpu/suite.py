@@ -96,8 +96,8 @@ class Case:
         self.row, self.epilogue = row, EPILOGUES[row.epilogue]
         m, n, k, dtype, items = row.m, row.n, row.k, row.dtype, (row.batch,) if row.batch else ()
         self.m, self.text, self.outputs, self.mask = m, self.epilogue.text, list(self.epilogue.outputs), None
-        # What the peers are allowed: PyTorch multiplies float32 as TF32 here.
-        self.math = b"tf32" if dtype == torch.float32 else b"fp8_fast_accum" if row.fast else b"strict"
+        # What the peers are allowed: PyTorch multiplies float32 as TF32 here, and cuBLASLt sums 8-bit floats in two levels without fast accumulation.
+        self.math = b"tf32" if dtype == torch.float32 else b"fp8_fast_accum" if row.fast else b"fp8_two_level_accum" if dtype == E4M3 else b"strict"
         bytes_once = (m * k + k * n + m * n) * max(row.batch, 1) * torch.empty((), dtype=dtype).element_size()
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         self.copies = 1 if bytes_once > 8 * l2 else max(1, min(16, -(-2 * l2 // bytes_once) + 1))

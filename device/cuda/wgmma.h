@@ -209,13 +209,14 @@ __device__ __forceinline__ void declare_accumulators() {
   }
 }
 
-// The band's accumulators += A * B for 64 rows and CODETTA_WGMMA_N columns; a and b are matrix descriptors. Lane l of
-// warp w holds in register 4 * j + i row 16 * w + l / 4 + 8 * (i / 2), column 8 * j + 2 * (l % 4) + i % 2.
-template <int band>
+// The band's accumulators += A * B (`first`: = A * B) for 64 rows and CODETTA_WGMMA_N columns; a and b are matrix
+// descriptors. Lane l of warp w holds in register 4 * j + i row 16 * w + l / 4 + 8 * (i / 2), column 8 * j + 2 * (l %
+// 4) + i % 2.
+template <int band, bool first = false>
 __device__ __forceinline__ void wgmma(u64 a, u64 b) {
   asm volatile(
-      "{ .reg .pred p; setp.eq.b32 p, 0, 0;\n" CODETTA_WGMMA_TEXT("%0", "%1", CODETTA_WGMMA_FLAGS) "}" ::"l"(a), "l"(b),
-      "n"(band));
+      "{ .reg .pred p; setp.eq.b32 p, %3, 0;\n" CODETTA_WGMMA_TEXT("%0", "%1", CODETTA_WGMMA_FLAGS) "}" ::"l"(a),
+      "l"(b), "n"(band), "n"(first ? 1 : 0));
 }
 
 #ifdef CODETTA_WGMMA_MADE
@@ -246,6 +247,17 @@ __device__ __forceinline__ void clear() {
     asm volatile("mov.b32 c%0r%1, 0; mov.b32 c%0r%2, 0; mov.b32 c%0r%3, 0; mov.b32 c%0r%4, 0;" ::"n"(band), "n"(first),
                  "n"(first + 1), "n"(first + 2), "n"(first + 3));
     clear<band, first + 4>();
+  }
+}
+// Adds all of band `other`, of f32.
+template <int band, int other, int first = 0>
+__device__ __forceinline__ void add_band() {
+  if constexpr (first < CODETTA_WGMMA_N / 2) {
+    asm volatile(
+        "add.f32 c%0r%2, c%0r%2, c%1r%2; add.f32 c%0r%3, c%0r%3, c%1r%3; add.f32 c%0r%4, c%0r%4, c%1r%4;"
+        " add.f32 c%0r%5, c%0r%5, c%1r%5;" ::"n"(band),
+        "n"(other), "n"(first), "n"(first + 1), "n"(first + 2), "n"(first + 3));
+    add_band<band, other, first + 4>();
   }
 }
 // Registers held<i>, in which accumulators lie that a branch has chosen, so that they become variables only where all

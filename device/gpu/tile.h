@@ -26,7 +26,7 @@
 namespace codetta::gpu {
 
 // How f32 operands are multiplied, and 8-bit floats accumulated.
-enum class MathMode { Strict, Tf32x3, Tf32, Fp8FastAccumulation };
+enum class MathMode { Strict, Tf32x3, Tf32, Fp8FastAccumulation, Fp8TwoLevelAccumulation };
 
 // A rectangle of finished accumulators, worked on by one group of threads.
 struct Tile {

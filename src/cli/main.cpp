@@ -122,7 +122,9 @@ void add_gemm(CLI::App& app, GemmOptions& o,
   app.add_flag("--transpose-a", o.transpose_a, "A lies as [K, M]");
   app.add_flag("--transpose-b", o.transpose_b, "B lies as [N, K]");
   app.add_flag("--strict", o.strict, "No contraction of a * b + c");
-  app.add_option("--math", o.math, "How exactly A and B are multiplied on a GPU: strict, 3xtf32, tf32, fp8_fast_accum")
+  app.add_option(
+         "--math", o.math,
+         "How exactly A and B are multiplied on a GPU: strict, 3xtf32, tf32, fp8_fast_accum, fp8_two_level_accum")
       ->capture_default_str();
   app.add_flag("--as-unfused", o.as_unfused, "Round between operations as separate kernels would");
   app.add_option("--seed", o.seed, "Of random data and of sampled checks")

@@ -148,7 +148,8 @@ class Builder {
     problem_.arguments.strict = options_.strict;
     const auto math = math_mode_from_name(options_.math);
     if (!math) {
-      return unknown_word("math mode", options_.math, "--math", {"strict", "3xtf32", "tf32", "fp8_fast_accum"});
+      return unknown_word("math mode", options_.math, "--math",
+                          {"strict", "3xtf32", "tf32", "fp8_fast_accum", "fp8_two_level_accum"});
     }
     problem_.arguments.math = *math;
     problem_.arguments.rounding = options_.as_unfused ? Rounding::AsUnfused : Rounding::Fused;

@@ -205,7 +205,7 @@ Result<void> gather(Problem& problem, const GemmArguments& arguments) {
     return nothing_held("packed B", "Kernel::pack, or PackedTensor::deserialize");
   CODETTA_CHECK_OK(check_enum("rounding", static_cast<int>(arguments.rounding), static_cast<int>(Rounding::AsUnfused)));
   CODETTA_CHECK_OK(
-      check_enum("math", static_cast<int>(arguments.math), static_cast<int>(MathMode::Fp8FastAccumulation)));
+      check_enum("math", static_cast<int>(arguments.math), static_cast<int>(MathMode::Fp8TwoLevelAccumulation)));
   if (arguments.accumulator)
     CODETTA_CHECK_OK(check_enum("accumulator", static_cast<int>(*arguments.accumulator), dtype_count - 1));
   problem.strict = arguments.strict;

@@ -122,11 +122,12 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
     inputs.emplace_back(view);
   }
   oracle::OracleOptions options = runs_on_gpu(target) ? gpu_options(target, problem.shape.k) : oracle::OracleOptions{};
-  if (target.backend == Backend::cuda)
+  if (target.backend == Backend::cuda) {
     options.factor_rounding = plan::factor_rounding(problem.shape.math, problem.shape.a);
-  const bool float8 = problem.shape.a == DType::f8e4m3 || problem.shape.a == DType::f8e5m2;
-  if (target.backend == Backend::cuda && float8 && problem.shape.math == MathMode::Fp8FastAccumulation)
-    options.product_rounding = 0x1p-13;
+    const auto rounding = plan::product_rounding(problem.shape.math, problem.shape.a, problem.shape.b);
+    options.product_rounding = rounding.each;
+    options.product_run = rounding.run;
+  }
   if (target.backend == Backend::cpu) options.isa = target.isa;
   options.contraction = !arguments.strict;
   options.seed = seed;

@@ -60,8 +60,7 @@ void wgmma_defines(CodeWriter& out, const GpuGemmConfig& config) {
     out.line("#define CODETTA_WGMMA_FLAGS \"", integers ? "" : ", 1, 1", "\"");
   }
 }
-// One group of products stays in flight while the next stage is waited for: measured equal for two consumers that share
-// a tile, and 1.2 times as fast where each has its own.
+// Products of a stage stay in flight while the next is waited for: 1.2 times as fast where consumers take turns.
 void sm90_constants(CodeWriter& out, const GpuGemmConfig&) { out.line("static constexpr int wait_depth = 1;"); }
 // Boxes of 128 bytes along the fast dim: 64 of K, or 64 rows or columns of tile_k steps.
 void sm90_maps(const package::EpilogueProgram& program, const GpuGemmConfig& config,
@@ -293,7 +292,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   number("alignment", config_.alignment);
   number("warp_rows", warp_rows_);
   if (is_hip(options_.arch)) out.line("static constexpr int gfx = 0x", options_.arch.substr(3), ";");
-  static constexpr std::array<std::string_view, 4> math{"Strict", "Tf32x3", "Tf32", "Fp8FastAccumulation"};
+  constexpr std::string_view math[] = {"Strict", "Tf32x3", "Tf32", "Fp8FastAccumulation", "Fp8TwoLevelAccumulation"};
   out.line("static constexpr MathMode math = MathMode::", math[static_cast<size_t>(config_.math)], ";");
   out.line("static constexpr bool pingpong = ", config_.pingpong, ";");
   out.line("static constexpr bool from_registers = ", config_.from_registers, ";");
@@ -725,7 +724,7 @@ Result<CudaSource> CudaPrinter::print() {
   if (wide) out.line("#define CODETTA_F64");
   if (whole_numbers) out.line("#define CODETTA_INT");
   family_.defines(out, config_);
-  const bool engine_makes = config_.family == GpuFamily::Sm90 && program_.makes_a();
+  const bool sm90 = config_.family == GpuFamily::Sm90, engine_makes = sm90 && program_.makes_a();
   if (engine_makes) out.line("#define CODETTA_WGMMA_MADE \", 1, 1, ", config_.b_k_major ? 0 : 1, "\"");
   family_.maps(program_, config_, result.maps);
   for (const uint32_t operand : program_.more_b) {
@@ -745,6 +744,8 @@ Result<CudaSource> CudaPrinter::print() {
   if (copies_) out.line("#include \"device/cuda/kernels/copies.h\"");
   if (config_.combines && map_ == nullptr) out.line("#include \"device/cuda/combine.h\"");
   if (engine_makes) out.line("#include \"device/cuda/kernels/make_wgmma.h\"");
+  if (sm90 && config_.math == MathMode::Fp8TwoLevelAccumulation)
+    out.line("#include \"device/cuda/kernels/two_level.h\"");
   if (config_.pack_a || config_.pack_b) out.line("#include \"device/cuda/pack.h\"");
   out.blank();
   out.line("namespace codetta::gpu {");

@@ -68,7 +68,9 @@ void Evaluator<T>::matmul_real(ir::NodeId of_a, ir::NodeId of_b, int64_t step, B
                                              ? *problem_.options.accumulation
                                              : types::accumulation_model(problem_.options.isa, deciding);
   const T roundings = T(model.roundings) * T(k) + T(model.extra_roundings) + 1;
-  const T coarse = d == DType::f32 ? T(problem_.options.product_rounding) * T(k) : T(0);
+  const auto whole_run = static_cast<size_t>(problem_.options.product_run);
+  const size_t run = whole_run == 0 ? k : std::min(k, whole_run);
+  const T coarse = d == DType::f32 ? T(problem_.options.product_rounding) * T(run) : T(0);
   const T relative = gamma<T>(roundings, T(types::unit_roundoff(d))) + coarse;
   const T own = gamma<T>(T(k) + 2, unit_of<T>);
   const bool rounds = d == DType::f32 && deciding == DType::f32 && problem_.options.factor_rounding > 0;

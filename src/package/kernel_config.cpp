@@ -11,10 +11,10 @@
 namespace codetta {
 
 namespace {
-constexpr std::string_view math_modes[] = {"strict", "3xtf32", "tf32", "fp8_fast_accum"};
+constexpr std::string_view math_modes[] = {"strict", "3xtf32", "tf32", "fp8_fast_accum", "fp8_two_level_accum"};
 }
 
-std::string_view math_mode_name(MathMode mode) { return math_modes[static_cast<size_t>(mode) % 4]; }
+std::string_view math_mode_name(MathMode mode) { return math_modes[static_cast<size_t>(mode) % std::size(math_modes)]; }
 
 std::optional<MathMode> math_mode_from_name(std::string_view name) {
   for (size_t i = 0; i < std::size(math_modes); ++i) {
@@ -159,7 +159,7 @@ GpuGemmConfig read_cuda(ByteReader& in) {
   config.a_dtype = in.dtype();
   config.b_dtype = in.dtype();
   config.accumulator = in.dtype();
-  config.math = in.choice<MathMode>(4, "math mode");
+  config.math = in.choice<MathMode>(std::size(codetta::math_modes), "math mode");
   read_flags(in, config);
   read_numbers(in, config);
   check_accumulator(in, config.accumulator);
@@ -189,7 +189,7 @@ CudaVendorConfig read_vendor(ByteReader& in) {
   config.a_dtype = in.dtype();
   config.b_dtype = in.dtype();
   config.accumulator = in.dtype();
-  config.math = in.choice<MathMode>(4, "math mode");
+  config.math = in.choice<MathMode>(std::size(codetta::math_modes), "math mode");
   config.activation = in.choice<CudaVendorConfig::Activation>(4, "activation");
   config.alpha = std::bit_cast<double>(in.number());
   config.beta = std::bit_cast<double>(in.number());

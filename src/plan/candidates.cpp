@@ -147,6 +147,12 @@ double factor_rounding(MathMode math, DType factors) {
   return math == MathMode::Tf32 ? 0x1p-10 : math == MathMode::Tf32x3 ? 0x1p-21 : 0;
 }
 
+ProductRounding product_rounding(MathMode math, DType a, DType b) {
+  if (!types::is_fp8(a) || !types::is_fp8(b)) return {};
+  if (math == MathMode::Fp8TwoLevelAccumulation) return {0x1p-13, 128};
+  return math == MathMode::Fp8FastAccumulation ? ProductRounding{0x1p-13, 0} : ProductRounding{};
+}
+
 Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target,
                    const MachineFacts& machine) {
   Discovery discovery;

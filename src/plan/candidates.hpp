@@ -51,6 +51,13 @@ struct GemmShape {
 // What a math mode may cost in accuracy, whichever kernel computes: the relative error of each f32 factor.
 // TF32 has 10 bits of fraction, and wgmma cuts what is below them; three products of it leave 2^-21 of each.
 double factor_rounding(MathMode math, DType factors);
+// What each product may cost of the sum of magnitudes of its run (OracleOptions::product_rounding), and how many are in
+// one.
+struct ProductRounding {
+  double each = 0;
+  int64_t run = 0;  // 0: all
+};
+ProductRounding product_rounding(MathMode math, DType a, DType b);
 
 struct VendorMenu;  // plan/vendor.hpp
 

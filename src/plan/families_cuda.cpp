@@ -93,6 +93,7 @@ std::string cuda_kernel_name(const GpuGemmConfig& c, std::string_view arch) {
   if (c.math == package::MathMode::Tf32) name += "_tf32";
   if (c.math == package::MathMode::Tf32x3) name += "_tf32x3";
   if (c.math == package::MathMode::Fp8FastAccumulation) name += "_fast";
+  if (c.math == package::MathMode::Fp8TwoLevelAccumulation) name += "_two";
   if (c.pingpong) name += "_pp";
   if (c.family == GpuFamily::Sm90 && !c.pingpong && c.consumers > 1) name += "_coop";
   if (c.family == GpuFamily::Sm100 && c.consumers > 1) name += fmt::format("_e{}", c.consumers);

@@ -110,6 +110,7 @@ struct Sm90Shape {
   int64_t stage_bytes = 0, piece_bytes = 0, scratch_bytes = 0;       // the latter two of one consumer
   int64_t shared_bytes = 0;
   int accumulators = 0;  // of a thread
+  int multiplied = 0;    // the same and, of MathMode::Fp8TwoLevelAccumulation, those of the products that are under way
   int load_slots = 0;    // copied: pieces whose operands are on their way or there
 };
 Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);

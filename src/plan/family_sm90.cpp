@@ -25,12 +25,15 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
 
+bool two_level(const GpuGemmConfig& c) { return c.math == MathMode::Fp8TwoLevelAccumulation; }
+
 // What wgmma multiplies here. Only 16-bit factors may lie along M and N. It sums products of 8-bit floats with 13 bits
 // of fraction (docs/semantics.md), which has to be asked for.
 bool multiplies(const GemmShape& s) {
   const auto byte = [](DType d) { return d == DType::i8 || d == DType::u8; };
   if (byte(s.a)) return byte(s.b) && s.accumulator == DType::i32;
-  if (is_float8(s.a) && is_float8(s.b)) return s.accumulator == DType::f32 && s.math == MathMode::Fp8FastAccumulation;
+  if (is_float8(s.a) && is_float8(s.b))
+    return s.accumulator == DType::f32 && product_rounding(s.math, s.a, s.b).each > 0;
   if (s.a != s.b || s.accumulator != DType::f32) return false;
   return s.a == DType::bf16 || s.a == DType::f16 || s.a == DType::f32;
 }
@@ -209,6 +212,7 @@ Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConf
   }
   s.shared_bytes = c.stages * s.stage_bytes + c.consumers * (s.piece_bytes + s.scratch_bytes) + barriers;
   s.accumulators = c.tile_m / 64 / (c.pingpong ? 1 : c.consumers) * c.tile_n / 2;
+  s.multiplied = s.accumulators * (!two_level(c) ? 1 : 3 * s.accumulators <= sm90_accumulators ? 3 : 2);
   return s;
 }
 
@@ -224,7 +228,7 @@ std::optional<Rejection> refuse_sm90(const GpuProblem& p) {
   if (is_float8(s.a) && is_float8(s.b) && s.accumulator == DType::f32 && !multiplies(s)) {
     return no(diag::Code::family_dtypes,
               fmt::format("wgmma sums products of 8-bit floats with 13 bits of fraction, and the program's math is {}; "
-                          "fp8_fast_accum permits it",
+                          "fp8_two_level_accum permits it of 128 at a time, fp8_fast_accum of all",
                           math_mode_name(s.math)));
   }
   if (!multiplies(s)) {
@@ -336,6 +340,8 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
     const int bands = row.rows / 64 / (row.pingpong ? 1 : row.consumers);
     // What is made of two bands spills beside their accumulators; more warps than two consumers' compute exponents.
     if (s.a_made ? bands > 1 : row.consumers > 2 && !sums_exponents(p.epilogue)) continue;
+    // One band of accumulators has others beside it, and in turns nothing would be multiplied while sums are added.
+    if (two_level(base) && (bands > 1 || row.pingpong)) continue;
     if (row.rows > 64 && s.m <= row.rows / 2) continue;  // half of the rows or more would be padding
     for (int32_t tile_n = row.first; tile_n <= row.last; tile_n += row.step) {
       if (tile_n % (8 * p.ways()) != 0) continue;
@@ -362,7 +368,8 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
         c.a_rows = rows_of_stage(s, c);
         if (!place(p, c) || (s.a_made && piece_layout(p.epilogue, c).lanes != base.lanes)) continue;
         const Sm90Shape shape = sm90_shape(p.epilogue, c);
-        if (shape.accumulators > most_accumulators || !split_fits(p, c, shape)) continue;
+        if (shape.accumulators > most_accumulators || shape.multiplied > sm90_accumulators) continue;
+        if (!split_fits(p, c, shape)) continue;
         if (shape.a_box_rows % 8 != 0 || shape.b_box_rows % 8 != 0 || shape.a_box_rows > 256 || shape.b_box_rows > 256)
           continue;
         result.push_back(c);
@@ -431,6 +438,15 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double sectors = c.spread_a > 1 ? 1.25 : 1;
   loop.bytes = blocks * span * (sectors * c.tile_m / static_cast<double>(c.cluster_n) + loaded_n / c.cluster_m);
   double products_clocks = blocks * (4.0 * c.tile_m / 64 * step + wait);
+  // Sums of a stage are added by a warp in each quarter of a multiprocessor, an instruction a clock, once they have
+  // come. Under the next stage's products that costs 2 %; else the other consumer's of the same tile go on, the longer
+  // the better (an H100, tiles of 128 rows: 0.3 to 2 % with 192 columns, 4 % with 160), or nothing is multiplied.
+  if (two_level(c)) {
+    const bool turns = shape.multiplied == 3 * shape.accumulators, alone = c.consumers == 1;
+    constexpr double until_added = 100;
+    products_clocks *= turns || alone ? 1.02 : 1 + 0.01 * std::clamp((200 - c.tile_n) / 10.0, 1.0, 6.0);
+    if (alone && !turns) products_clocks += blocks * (c.tile_n / 2.0 + until_added);
+  }
   // While all blocks read the same few rows of A, L2 gives less than its rate: a third for 32 rows (measured).
   if (p.shape.m <= c.tile_m) {
     const double tiles = static_cast<double>(ceil_div(p.root_cols(), c.tile_n / p.ways()) * p.shape.batch) * c.k_split;
@@ -475,6 +491,9 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   loop.prologue_us = (c.a_rows > 0 ? 3.0 : few ? 4.3 : 3.3) + (c.cluster_m * c.cluster_n > 1 ? 1.3 : 0);
   loop.note = fmt::format("{} stages of 64 x {} x {} in {:.0f} clocks a product at {:.1f} %", c.stages, c.tile_n,
                           c.tile_k, step, 100 * efficiency);
+  if (two_level(c))
+    loop.note +=
+        fmt::format(", whose sums of {} products are added to {} others a thread", c.tile_k, shape.accumulators);
   return loop;
 }
 

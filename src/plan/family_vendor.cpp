@@ -115,11 +115,10 @@ void discover_vendor(const GpuProblem& problem, Discovery& discovery) {
   if (s.inner != 0)
     return refuse(diag::Code::family_layout, "leading dims of a factor have two strides, and the library takes one");
   const VendorProblem asked = problem_of(problem, match);
-  const bool float8 = s.a == DType::f8e4m3 || s.a == DType::f8e5m2;
-  if (float8 && s.math != MathMode::Fp8FastAccumulation)
+  if (types::is_fp8(s.a) && product_rounding(s.math, s.a, s.b).each == 0)
     return refuse(diag::Code::family_dtypes,
                   fmt::format("the library sums 128 products of 8-bit floats with 13 bits of fraction, and the "
-                              "program's math is {}; fp8_fast_accum permits it",
+                              "program's math is {}; fp8_two_level_accum permits it",
                               math_mode_name(s.math)));
   const auto proposals = menu.propose(asked);
   if (!proposals) {

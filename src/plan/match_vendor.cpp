@@ -107,8 +107,7 @@ class Matcher {
   }
   [[nodiscard]] MathMode math() const {
     if (shape_.a == DType::f32) return shape_.math == MathMode::Tf32 ? MathMode::Tf32 : MathMode::Strict;
-    const bool fp8 = shape_.a == DType::f8e4m3 || shape_.a == DType::f8e5m2;
-    return fp8 && shape_.math == MathMode::Fp8FastAccumulation ? shape_.math : MathMode::Strict;
+    return product_rounding(shape_.math, shape_.a, shape_.b).each > 0 ? shape_.math : MathMode::Strict;
   }
 
   // Peels the activation; the value below it.

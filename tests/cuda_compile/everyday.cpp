@@ -13,6 +13,7 @@
 #include "opt/passes.hpp"
 #include "plan/families_cuda.hpp"
 #include "plan/plan.hpp"
+#include "types/dtype.hpp"
 #include "unit.hpp"
 #include "unit/plan/bind_text.hpp"
 
@@ -203,6 +204,7 @@ Result<Unit> unit_of(const std::string& label, const std::string& text, const st
   shape.m = facts.m, shape.n = facts.n, shape.k = facts.k;
   shape.a = facts.a, shape.b = facts.b, shape.accumulator = facts.accumulator;
   if (all.type == DType::f32) shape.math = package::MathMode::Tf32;
+  if (types::is_fp8(all.type)) shape.math = package::MathMode::Fp8TwoLevelAccumulation;
   shape.a_batch_stride = facts.batched ? facts.m * facts.k : 0;
   shape.b_batch_stride = facts.batched ? facts.k * facts.n : 0;
   shape.a_row_stride = product.a_columns ? 1 : facts.k;

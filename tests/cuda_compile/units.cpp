@@ -146,6 +146,7 @@ class Collector {
       copied("sm90", shape);
       equal("sm90", "a_box_rows", shape.a_box_rows);
       equal("sm90", "b_box_rows", shape.b_box_rows);
+      equal("sm90", "sets", shape.multiplied / shape.accumulators);
     }
     if (config.family == package::GpuFamily::Sm100) {
       const plan::Sm100Shape shape = plan::sm100_shape(program, config);
@@ -635,8 +636,10 @@ std::vector<Unit> all_units(std::string& problem) {
     collector.add_plain(type, type, package::MathMode::Strict, wider);
   for (const auto math : {package::MathMode::Tf32, package::MathMode::Tf32x3})
     collector.add_plain(DType::f32, DType::f32, math);
-  for (const DType second : {DType::f8e4m3, DType::f8e5m2})
+  for (const DType second : {DType::f8e4m3, DType::f8e5m2}) {
     collector.add_plain(DType::f8e4m3, second, package::MathMode::Fp8FastAccumulation);
+    collector.add_plain(DType::f8e4m3, second, package::MathMode::Fp8TwoLevelAccumulation);
+  }
   for (const int64_t pad : {1, 2, 4}) collector.add_unaligned(pad);
   for (const Epilogue& epilogue : epilogues) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);

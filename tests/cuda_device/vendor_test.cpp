@@ -123,7 +123,7 @@ TEST_F(DeviceVendor, EightBits) {
       (i == 0 ? of.arguments.A : of.arguments.B) = i == 0 ? view : view.transposed();
     }
   };
-  for (const MathMode math : {MathMode::Fp8FastAccumulation}) {
+  for (const MathMode math : {MathMode::Fp8FastAccumulation, MathMode::Fp8TwoLevelAccumulation}) {
     for (const DType second : {f8e4m3, f8e5m2}) {
       const std::string what = std::string(dtype_name(second)) + " " + std::string(math_mode_name(math));
       Problem p = problem(f8e4m3, second, s, plain, {{"D", bf16, {128, 256}, true}});

@@ -84,6 +84,14 @@ def vectors(accum, r, c, bias):
     D = accum * r * c + bias
     return D
 )"},
+      {"cuda_two_levels", "cuda:sm_90a",
+       "M=2048 N=57344 K=8192 A=f8e4m3 B=f8e4m3 b_columns math=fp8_two_level_accum "
+       "kernel=cuda_sm90_128x192x128_two_coop_c2x1",
+       "r=f32[M,1] c=f32[N] D=bf16[M,N]", R"(
+def scaled(accum, r, c):
+    D = accum * r * c
+    return D
+)"},
       {"cuda_column_major_copied", "cuda:sm_90a",
        "M=4096 N=4096 K=4096 A=f16 B=f16 kernel=cuda_sm90_128x128x64_pp_c1x2_tma",
        "C=f16[M,N]:columns X=f32[N,M] D=f16[M,N] E=f16[M,N]:columns", R"(

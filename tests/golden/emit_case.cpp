@@ -32,6 +32,7 @@ struct Problem {
   std::map<std::string, int64_t> sizes{{"M", 64}, {"N", 48}, {"K", 32}};
   ir::GemmFacts facts;
   bool strict = false, fused = false, b_columns = false, sums_exponents = false;
+  MathMode math = MathMode::Strict;
   std::string kernel;
   std::vector<ir::BoundArgument> arguments;
   std::map<std::string, std::string> form;  // "", ":strided" or ":columns"
@@ -55,6 +56,8 @@ Problem read(const Case& c) {
       p.b_columns = true;
     } else if (name == "sums_exponents") {
       p.sums_exponents = true;
+    } else if (name == "math") {
+      p.math = math_mode_from_name(value).value();
     } else if (name == "kernel") {
       p.kernel = value;
     } else {
@@ -85,8 +88,9 @@ Problem read(const Case& c) {
   return p;
 }
 
-plan::GemmShape shape_of(const ir::GemmFacts& facts, bool b_columns) {
+plan::GemmShape shape_of(const ir::GemmFacts& facts, bool b_columns, MathMode math = MathMode::Strict) {
   plan::GemmShape shape;
+  shape.math = math;
   shape.batch = facts.batch;
   shape.m = facts.m;
   shape.n = facts.n;
@@ -229,7 +233,7 @@ Result<Emitted> emit_case(const Case& c) {
   for (size_t i = 2; i < graph.inputs().size(); ++i) layout(graph.inputs()[i].name);
   for (const ir::GraphOutput& output : graph.outputs()) layout(output.name);
   CODETTA_TRY(plan::Plan plan,
-              plan::plan_gemm(graph, shape_of(p.facts, p.b_columns), layouts, target, {.isa = target.isa}));
+              plan::plan_gemm(graph, shape_of(p.facts, p.b_columns, p.math), layouts, target, {.isa = target.isa}));
   if (p.sums_exponents) {  // as a program's planner asks for it; nothing but the accumulator is read
     plan::LoweringScope scope;
     scope.sums_exponents = true;

@@ -267,7 +267,9 @@ Result<Judgement> judge(const Planned& planned, const package::GpuGemmConfig& co
   options.accumulation = accumulation_of(config);
   options.ulp = planned.plan.target.backend == Backend::hip ? oracle::hip_ulp_table() : oracle::cuda_ulp_table();
   options.factor_rounding = plan::factor_rounding(config.math, config.a_dtype);
-  if (config.math == package::MathMode::Fp8FastAccumulation) options.product_rounding = 0x1p-13;  // docs/semantics.md
+  const auto products = plan::product_rounding(config.math, config.a_dtype, config.b_dtype);
+  options.product_rounding = products.each;
+  options.product_run = products.run;
   options.contraction = !strict;
   CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(problem.bound, inputs, options));
   std::vector<TensorView> actual;

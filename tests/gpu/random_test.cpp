@@ -116,8 +116,9 @@ std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& sp
   const bool three = family == GpuFamily::Sm80 && choice % 2 != 0;
   if (family != GpuFamily::Simt && !is_amd(family) && spec.a == DType::f32)
     problem.call.math = three ? MathMode::Tf32x3 : MathMode::Tf32;
-  const bool fast = family != GpuFamily::Simt && is_float8(spec.a) && (family == GpuFamily::Sm90 || choice % 2 == 0);
-  if (fast) problem.call.math = MathMode::Fp8FastAccumulation;
+  // Fewer bits than f32 has, in one level or two.
+  const bool coarse = family != GpuFamily::Simt && is_float8(spec.a) && (family == GpuFamily::Sm90 || choice % 2 == 0);
+  if (coarse) problem.call.math = choice % 3 == 0 ? MathMode::Fp8FastAccumulation : MathMode::Fp8TwoLevelAccumulation;
   // Otherwise anywhere: copied in small parts or packed first.
   if (family != GpuFamily::Simt && (family == GpuFamily::Stream || choice % 4 != 0)) {
     for (TensorView* factor : {&problem.call.A, &problem.call.B}) {
@@ -126,7 +127,7 @@ std::string run_problem(Gpu& gpu, GpuFamily family, const test::EpilogueSpec& sp
       *factor = *copy;
     }
   }
-  if (fast) make_positive(problem.call.A), make_positive(problem.call.B);
+  if (coarse) make_positive(problem.call.A), make_positive(problem.call.B);
   test::Shared shared;
   for (const test::OutputSpec& output : spec.outputs) {
     if (!output.same_as.empty()) shared.emplace_back(output.same_as, output.name);

@@ -12,6 +12,7 @@
 // warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together); spread_a; a_rows.
 // With Config::a_rows < tile_m only so many rows of A exist, and a stage brings no more: the others of the 64 are
 // whatever lies behind them, B's columns, and nobody reads their products.
+// With MathMode::Fp8TwoLevelAccumulation the products are those of two_level.h.
 // wgmma.h's width must be tile_n. Tails of M, N and K are zero-filled by the copy engine; the epilogue masks stores.
 //
 // With Config::spread_a = f > 1 rows of A begin anywhere. The host has made a batch of f items of them, of which item i
@@ -43,6 +44,9 @@ __device__ __forceinline__ void ask_first(const P& params, const Unit& u, u32 ba
 template <class Config, class Epilogue, class S, class P, class Release, class Issued>
 __device__ __forceinline__ void multiply_made(const P& params, const Unit& u, u32 band0, u32 base, u32 full,
                                               Release release, Ring<Config::stages>& ring, Issued issued);
+template <class Config, class S, class Release>
+__device__ __forceinline__ void multiply_runs(u32 blocks, u32 band0, u32 base, u32 full, Release release,
+                                              Ring<Config::stages>& ring);
 template <class Config, class Epilogue, class S, class P, class C>
 __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u32 band0, u32 thread, C& copier);
 
@@ -68,7 +72,10 @@ struct Shape {
   static constexpr int element = (int)sizeof(typename Config::A);
   static constexpr int width = Config::tile_n / Config::ways;                                     // root columns
   static constexpr int bands = Config::tile_m / 64 / (Config::pingpong ? 1 : Config::consumers);  // of a consumer
-  static constexpr int sharing = Config::pingpong ? 1 : Config::consumers;                        // consumers of a tile
+  static constexpr bool two_level = Config::math == MathMode::Fp8TwoLevelAccumulation;
+  // Of accumulators: beside their own those of a stage's products, or of two stages' by turns.
+  static constexpr int sets = !two_level ? 1 : 3 * bands * Config::tile_n / 2 <= 192 ? 3 : 2;
+  static constexpr int sharing = Config::pingpong ? 1 : Config::consumers;  // consumers of a tile
   // A copy brings `box` rows of 128 bytes: K-major, a run of rows of the operand's tile, split over the blocks that
   // share it; MN-major, 64 wide blocks of tile_k rows.
   static constexpr int a_boxes = Config::a_k_major ? Config::cluster_n : Config::tile_m / 64;
@@ -112,7 +119,8 @@ struct Shape {
                                           Config::k_split == 1 && !Config::stream_k));
   static_assert(Config::a_rows == Config::tile_m || (Config::tile_m == 64 && Config::a_k_major && !Config::makes_a &&
                                                      Config::spread_a == 1 && stage_bytes >= 64 * 128));
-  static_assert(bands * Config::tile_n / 2 <= 192, "more accumulators a thread spill");
+  static_assert(!two_level || (bands == 1 && !Config::pingpong), "the other consumer multiplies while one adds");
+  static_assert(sets * bands * Config::tile_n / 2 <= 192, "more accumulators a thread spill");
   static_assert(a_box_rows <= 256 && b_box_rows <= 256 && a_box_rows % 8 == 0 && b_box_rows % 8 == 0);
   static_assert(Config::b_k_major || Config::ways == 1 || width % 64 == 0, "a part begins with a 64 wide block");
   static_assert(shared_bytes <= Config::shared_bytes && Config::shared_bytes <= 232448);
@@ -505,6 +513,8 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
     };
     if constexpr (Config::makes_a) {
       multiply_made<Config, Epilogue, S>(params, u, band0, base, full, release, ring, issued);
+    } else if constexpr (S::two_level) {
+      multiply_runs<Config, S>(u.blocks, band0, base, full, release, ring);
     } else {
       const auto arrived = [&](u32 rows_at) {
         const u32 front = in_front<Config>(p, u.batch) * (u32)sizeof(typename Config::A);
@@ -537,7 +547,7 @@ namespace codetta::gpu {
 template <class Config, class Epilogue, class P>
 __device__ __forceinline__ void gemm_sm90(const P& params) {
   using S = sm90::Shape<Config, Epilogue>;
-  sm90::each<0, S::bands>(
+  sm90::each<0, S::sets * S::bands>(
       [](auto m) { ptx::declare_accumulators<typename Config::Accumulator, decltype(m)::value>(); });
   if constexpr (Config::copied || Config::from_registers)
     ptx::declare_held<typename Config::Accumulator, Config::ways * 8 * Epilogue::strip_steps>();

@@ -127,15 +127,23 @@ double width_of(Data a, Data b, const OracleOptions& options) {
 
 // 8-bit floats whose sums keep 13 bits: exact where these hold every product, and only there.
 TEST(Products, SumsOfFewerBits) {
-  const auto width = [](const std::vector<double>& values, double rounding) {
+  const auto width = [](const std::vector<double>& values, double rounding, int64_t run = 0) {
     const auto count = static_cast<int64_t>(values.size());
     OracleOptions options;
     options.product_rounding = rounding;
+    options.product_run = run;
     return width_of({DType::f8e4m3, {1, count}, values}, {DType::f8e4m3, {count, 1}, values}, options);
   };
   EXPECT_EQ(width({1, 1.125, 16}, 0), 0) << "258.265625 is an f32";
   EXPECT_GT(width({1, 1.125, 16}, 0x1p-13), 258 * 0x1p-13);
   EXPECT_EQ(width({1, 3, 16}, 0x1p-13), 0);
+  // Runs of 128 that are added in f32 cost what one of them does, and no more than all together.
+  const std::vector<double> many(512, 1.125);
+  const double all = width(many, 0x1p-13), runs = width(many, 0x1p-13, 128), sum = 512 * 1.125 * 1.125;
+  EXPECT_NEAR(runs, 2 * 0x1p-6 * sum, 0.01 * sum);
+  EXPECT_NEAR(all, 4 * runs, 0.01 * sum);
+  EXPECT_EQ(width({1, 1.125, 16}, 0x1p-13, 128), width({1, 1.125, 16}, 0x1p-13));
+  EXPECT_EQ(width({1, 3, 16}, 0x1p-13, 128), 0);
 }
 
 TEST(Products, BoundGrowsWithRoundingsAndFlushing) {

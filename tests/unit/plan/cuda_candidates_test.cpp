@@ -661,7 +661,7 @@ TEST(CudaRejections, SayWhyWithNumbers) {
             "E0408: the 2 parts of the split alternate by column, and a copy brings neighbouring columns\n");
   EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f8e4m3)), "cuda_sm90"),
             "E0405: wgmma sums products of 8-bit floats with 13 bits of fraction, and the program's math is strict; "
-            "fp8_fast_accum permits it\n");
+            "fp8_two_level_accum permits it of 128 at a time, fp8_fast_accum of all\n");
   EXPECT_EQ(why(found(shape_of(512, 512, 0)), "cuda_sm90"),
             "E0406: 512 x 512 x 0 in 1 batch items has nothing to multiply\n");
   EXPECT_EQ(why(found(shape_of(512, 512, int64_t{1} << 32)), "cuda_sm90"),
