@@ -39,8 +39,39 @@ struct MinState {
   CODETTA_MEMBER void add(T x) { v[0] = one::minimum(v[0], x); }
   CODETTA_MEMBER void merge(const MinState& o) { add(o.v[0]); }
 };
+// exp(-d) as a term of a sum that is 1 at least: 2 ulp and twice d of what rounding x - m has cost already, which is
+// little where d is little, and of little where it is not. Half of the instructions that exp has.
+template <class T>
+CODETTA_FN T exponent(T x) {
+  if constexpr (sizeof(T) == 4) return ex2_approx(x * 1.4426950408889634f);
+  return one::exp(x);
+}
+// To (m, s), the largest so far and the sum of exp(x - m), several values at once: first their largest, then one
+// exponential each, as if all of the row were there. `against` gives what is subtracted where m is the largest.
+template <class T, int n, class F>
+CODETTA_FN void add_exponents(T (&v)[2], const T (&x)[n], F against) {
+  T top[n], terms[n];
+#pragma unroll
+  for (int i = 0; i < n; ++i) top[i] = x[i];
+#pragma unroll
+  for (int d = 1; d < n; d *= 2) {
+#pragma unroll
+    for (int i = 0; i + d < n; i += 2 * d) top[i] = one::maximum(top[i], top[i + d]);
+  }
+  const T from = v[0], scaled = against(one::maximum(from, top[0]));
+#pragma unroll
+  for (int i = 0; i < n; ++i) terms[i] = exponent(x[i] - scaled);
+#pragma unroll
+  for (int d = 1; d < n; d *= 2) {
+#pragma unroll
+    for (int i = 0; i + d < n; i += 2 * d) terms[i] += terms[i + d];
+  }
+  v[1] = v[1] * exponent(from - scaled) + terms[0];
+  v[0] = one::maximum(from, top[0]);
+}
+
 // (m, s): the largest so far, and the sum of exp(x - m). Equal values (both may be infinite) count 1; a NaN makes s
-// NaN.
+// NaN. Where m is infinite, s is no sum but 0 at least: several values at once are compared with 0 then.
 template <class T>
 struct LogSumExpState {
   static constexpr int width = 2;
@@ -54,6 +85,10 @@ struct LogSumExpState {
       v[1] += x == m ? (T)1 : less;
     }
   }
+  template <int n>
+  CODETTA_MEMBER void add(const T (&x)[n]) {
+    add_exponents(v, x, [](T top) { return top > lowest<T>() && top < highest<T>() ? top : (T)0; });
+  }
   CODETTA_MEMBER void merge(const LogSumExpState& o) {
     const T top = v[0] > o.v[0] ? v[0] : o.v[0], less = one::exp((v[0] == top ? o.v[0] : v[0]) - top);
     v[1] = v[1] * (v[0] == top ? (T)1 : less) + o.v[1] * (o.v[0] == top ? (T)1 : less);
@@ -61,39 +96,14 @@ struct LogSumExpState {
   }
 };
 
-// exp(-d) as a term of a sum that is 1 at least: 2 ulp and twice d of what rounding x - m has cost already, which is
-// little where d is little, and of little where it is not. Half of the instructions that exp has.
-template <class T>
-CODETTA_FN T exponent(T x) {
-  if constexpr (sizeof(T) == 4) return ex2_approx(x * 1.4426950408889634f);
-  return one::exp(x);
-}
-// (m, s): the largest so far, and the sum of exp(x - m), 0 where m is -inf. +inf and NaN make s NaN. Several values at
-// once first find their largest and then take one exponential each, as if all of the row were there.
+// (m, s): the largest so far, and the sum of exp(x - m), 0 where m is -inf. +inf and NaN make s NaN.
 template <class T>
 struct SumExpState {
   static constexpr int width = 2;
   T v[2] = {lowest<T>(), (T)0};
   template <int n>
   CODETTA_MEMBER void add(const T (&x)[n]) {
-    T top[n], terms[n];
-#pragma unroll
-    for (int i = 0; i < n; ++i) top[i] = x[i];
-#pragma unroll
-    for (int d = 1; d < n; d *= 2) {
-#pragma unroll
-      for (int i = 0; i + d < n; i += 2 * d) top[i] = one::maximum(top[i], top[i + d]);
-    }
-    const T from = v[0], scaled = against(one::maximum(from, top[0]));
-#pragma unroll
-    for (int i = 0; i < n; ++i) terms[i] = exponent(x[i] - scaled);
-#pragma unroll
-    for (int d = 1; d < n; d *= 2) {
-#pragma unroll
-      for (int i = 0; i + d < n; i += 2 * d) terms[i] += terms[i + d];
-    }
-    v[1] = v[1] * exponent(from - scaled) + terms[0];
-    v[0] = one::maximum(from, top[0]);
+    add_exponents(v, x, [](T m) { return against(m); });
   }
   CODETTA_MEMBER void merge(const SumExpState& o) {
     const T top = one::maximum(v[0], o.v[0]), scaled = against(top);
@@ -119,6 +129,11 @@ struct Reducer {
     for (int i = 1; i < lanes; ++i) s.merge(lane[i]);
     return s;
   }
+  // All that a thread has of a row.
+  template <int n>
+  CODETTA_MEMBER void add_all(const element<V> (&x)[n]) {
+    lane[0].add(x);
+  }
 };
 // One state for all lanes.
 template <class T, class V>
@@ -129,6 +144,10 @@ struct Reducer<SumExpState<T>, V> {
   CODETTA_MEMBER void add(V x, boolv valid) {
     CODETTA_EACH_LANE x.e[i] = valid.e[i] ? x.e[i] : lowest<T>();
     state.add(x.e);
+  }
+  template <int n>
+  CODETTA_MEMBER void add_all(const T (&x)[n]) {
+    state.add(x);
   }
   CODETTA_MEMBER State folded() const { return state; }
 };

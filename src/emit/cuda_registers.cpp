@@ -58,9 +58,13 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
       choice(sizes, types::byte_size(program.operands[all[i]].dtype));
       choice(column_major, program.operands[all[i]].column_major);
     }
-    out.line("static constexpr int operand(int", all.size() > 1 ? " i" : "", ") { return ", operands, "; }");
-    out.line("static constexpr int size(int", all.size() > 1 ? " i" : "", ") { return ", sizes, "; }");
-    out.line("static constexpr bool column_major(int", all.size() > 1 ? " i" : "", ") { return ", column_major, "; }");
+    const auto print = [&](std::string_view name, const std::string& of_copy) {
+      out.line("static constexpr ", name, "(int", all.size() > 1 ? " i" : "", ") { return ",
+               of_copy.empty() ? "0" : of_copy, "; }");
+    };
+    print("int operand", operands);
+    print("int size", sizes);
+    print("bool column_major", column_major);
   }
   // Of a piece, brought once. What an output may take the place of is loaded where it is read.
   std::vector<uint32_t> vectors;
@@ -92,13 +96,18 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
   }
   // What takes all of a row's values at once.
   const auto gathers = [&](const Held& state) {
-    return program.reductions[std::stoul(state.text)].kind == package::ReduceKind::SumExp;
+    return package::values_of(program.reductions[std::stoul(state.text)].kind) == 2;
   };
   const bool any = std::any_of(phase.row_states.begin(), phase.row_states.end(), gathers);
   const int width = config.tile_n / program.split.ways;
   double clocks = plan::phase_clocks(program, 0);
   for (const package::Inst& inst : program.phases[0].insts) {
-    if (plan::is_position(inst)) clocks -= 4;  // in 32 bits here
+    const bool wide = inst.kind == package::Inst::Kind::Load && types::byte_size(inst.type) == 8;
+    if (plan::is_position(inst) || wide) clocks -= 4;  // in 32 bits here, or once for a row
+  }
+  for (const Held& state : phase.row_states) {  // taken all at once
+    if (program.reductions[std::stoul(state.text)].kind == package::ReduceKind::LogSumExp)
+      clocks -= plan::log_sum_exp_clocks - plan::sum_exp_clocks;
   }
   const bool light = clocks <= 24 && plan::sm90_shape(program, config).accumulators <= 128 && width % 32 == 0;
   const bool whole = light && any && wanted.loads.empty() && config.piece_cols == 64 && width % 64 == 0;
@@ -164,7 +173,7 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
       out.line("#pragma unroll");
       const auto halves = out.block("for (int half = 0; half < 2; ++half)");
       for (const Held& state : phase.row_states) {
-        if (gathers(state)) out.line("rows.", state.name, "[half].state.add(g", state.text, "[half].x);");
+        if (gathers(state)) out.line("rows.", state.name, "[half].add_all(g", state.text, "[half].x);");
       }
       take_largest(out, phase, "rows.", "[half]");
     }

@@ -61,9 +61,12 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
   Copies copies;
   for (const package::Inst& inst : epilogue.phases[0].insts) {
     if (inst.kind == Kind::LoadAt || (inst.kind == Kind::Op && inst.op == types::Op::dropout)) return std::nullopt;
-    if (types::byte_size(inst.type) == 8 && !is_position(inst)) return std::nullopt;
-    if (inst.kind != Kind::Load) continue;
-    const package::Access access = epilogue.operands[inst.index].access;
+    const bool load = inst.kind == Kind::Load;
+    const package::Access access = load ? epilogue.operands[inst.index].access : package::Access::Full;
+    // A lane has one number of 64 bits for each of its two rows, such as the column of a row's label.
+    const bool of_row = access == package::Access::Column && inst.type == DType::i64;
+    if (types::byte_size(inst.type) == 8 && !is_position(inst) && !of_row) return std::nullopt;
+    if (!load) continue;
     if (access == package::Access::Indexed || (access == package::Access::Full && !fits(inst.index)))
       return std::nullopt;
     if (access == package::Access::Full &&
@@ -84,7 +87,8 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
       return std::nullopt;
   }
   const size_t count = copies.loads.size() + copies.stores.size();
-  if (count == 0 || count > most) return std::nullopt;
+  // Without any, rows are reduced where the accumulators are.
+  if ((count == 0 && epilogue.reductions.empty()) || count > most) return std::nullopt;
   return copies;
 }
 

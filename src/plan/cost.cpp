@@ -87,7 +87,7 @@ double phase_clocks(const package::EpilogueProgram& program, uint32_t index) {
   }
   for (const package::Reduction& reduction : program.reductions) {
     if (reduction.phase != index) continue;
-    clocks += reduction.kind == package::ReduceKind::LogSumExp ? 60
+    clocks += reduction.kind == package::ReduceKind::LogSumExp ? log_sum_exp_clocks
               : reduction.kind == package::ReduceKind::SumExp  ? sum_exp_clocks
                                                                : 1;
   }

@@ -55,10 +55,11 @@ EpilogueCost epilogue_cost(const GpuProblem& p, const package::Phase& phase, dou
   }
   for (const package::Store& store : phase.stores) add_access(p.epilogue.operands[store.operand], copied, cost);
   for (const package::Reduction& reduction : p.epilogue.reductions) {
-    if (reduction.kind != package::ReduceKind::SumExp) {
+    if (package::values_of(reduction.kind) == 1) {
       cost.clocks += 4.0 / lanes_per_clock;
     } else if (&p.epilogue.phases[reduction.phase] == &phase) {
-      cost.clocks += sum_exp_clocks / lanes_per_clock;
+      const bool at_once = copied || reduction.kind == package::ReduceKind::SumExp;
+      cost.clocks += (at_once ? sum_exp_clocks : log_sum_exp_clocks) / lanes_per_clock;
     }
   }
   return cost;
@@ -160,7 +161,9 @@ struct Model {
     const double memory = root_elements * tiles * (cost.loads + lines * cost.stores) / p.gpu.memory_rate / 1000;
     // Groups that take turns at the products hide no exponents: these keep the schedulers busy that both need (an H100,
     // scores of 128 x 2048 x 2048: 939 us in tiles of 128 x 128, 767 in cooperative ones of 128 x 256).
-    const double share = sums_exponents(p.epilogue) ? 1 : loop.exposed;
+    const auto of_exponents = [](const package::Reduction& r) { return package::values_of(r.kind) == 2; };
+    const bool busy = std::any_of(p.epilogue.reductions.begin(), p.epilogue.reductions.end(), of_exponents);
+    const double share = busy && (c.copied || sums_exponents(p.epilogue)) ? 1 : loop.exposed;
     const bool waits_each_pass = c.family == GpuFamily::Sm90 && by_pieces && cost.loads > 0 && m < c.piece_rows;
     const double passes = pieces * std::min(m, 16.0) * c.piece_cols / (32.0 * c.lanes);  // a warp has 16 rows
     const double exposed = tile * (1 + share * (done - 1)) + (c.copied          ? copied_us

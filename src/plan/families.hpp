@@ -55,6 +55,8 @@ std::string kernel_name(const FamilyProblem& problem, const CpuGemmConfig& confi
 double vector_clocks(types::Op op, DType type);
 // Of a vector that a sum of exponents takes: largest, difference, exponential and sum.
 inline constexpr double sum_exp_clocks = 16;
+// Of one that a logsumexp takes element by element: an exact exponential for each, and one for each merge.
+inline constexpr double log_sum_exp_clocks = 60;
 bool sums_exponents(const package::EpilogueProgram& program);
 // Of the operations and reductions of a phase, an element.
 double phase_clocks(const package::EpilogueProgram& program, uint32_t phase);

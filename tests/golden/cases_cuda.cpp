@@ -122,6 +122,14 @@ def causal_statistics(accum):
     exponents = sum(exp(scores - largest), axis="row")
     return D, largest, exponents
 )"},
+      {"cuda_logsumexp_target", "cuda:sm_90a",
+       "M=512 N=128256 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x256x64_coop_c2x1_tma",
+       "target=i64[M,1] L=f32[M,1] T=f32[M,1]", R"(
+def logsumexp_target(accum, target):
+    L = logsumexp(accum, axis="row")
+    T = sum(where(col_index() == target, accum, 0.0), axis="row")
+    return L, T
+)"},
       {"cuda_softmax", "cuda:sm_90a", "M=4096 N=2048 K=512 A=bf16 B=bf16 kernel=cuda_sm90_128x256x64_coop_c2x1",
        "inverse_temperature=scalar:f32 D=bf16[M,N] normalizer=f32[M,1]", R"(
 def scaled_softmax(accum, inverse_temperature):

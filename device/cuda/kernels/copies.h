@@ -5,9 +5,10 @@
 // shared memory as the matrix instruction has them (ldmatrix, stmatrix), so that lanes exchange nothing.
 //
 // Every copy has slots, used in turn, two for stores and load_slots for loads: while one is read (written), others are
-// on their way. Epilogue::Copies says which copies there are, loads first: copy i is Params::map[2 + i], of operand(i),
-// whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most 128 bytes, swizzled by the engine; of
-// what is column_major(i), one box of as many columns as a piece has, 16 rows of a column side by side.
+// on their way. Epilogue::Copies says which copies there are, loads first, or none where rows are reduced only: copy i
+// is Params::map[2 + i], of operand(i), whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most 128
+// bytes, swizzled by the engine; of what is column_major(i), one box of as many columns as a piece has, 16 rows of a
+// column side by side.
 #pragma once
 
 #include "device/cuda/kernels/sm90.h"
@@ -22,6 +23,7 @@ struct Copied {};
 template <class Copies, int cols>
 struct CopyLayout {
   static constexpr int load_slots = Copies::load_slots, store_slots = 2, count = Copies::loads + Copies::stores;
+  static constexpr int held = count > 0 ? count : 1;  // of arrays
   static constexpr int slots(int i) { return i < Copies::loads ? load_slots : store_slots; }
   // Bytes side by side: of a row, or of a column.
   static constexpr int pitch(int i) {
@@ -61,7 +63,7 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   using Layout = typename S::Layout;
   const S& strip;
   int place = 0, step = 0;          // which 8 columns times 2, which of the two rows; which 16 columns
-  u32 word[Layout::count][4] = {};  // 16-bit copies of 16 columns, by place
+  u32 word[Layout::held][4] = {};  // 16-bit copies of 16 columns, by place
 
   CODETTA_MEMBER CopiedFragment(const P& p, const Tile& t, const S& s) : TileFragment<false, 1, P>(p, t), strip(s) {}
   CODETTA_MEMBER int column() const { return strip.first + step * 16 + place / 2 * 8 + 2 * (this->tile.thread & 3); }
@@ -211,7 +213,7 @@ struct CopiedStrip {
   static constexpr int steps = Epilogue::strip_steps;
   T raw[parts][steps * 8];
   typename Epilogue::Vectors vectors;
-  u32 slot[Layout::count];
+  u32 slot[Layout::held];
   int first;  // column of the piece
 };
 
