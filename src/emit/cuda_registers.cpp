@@ -40,6 +40,30 @@ void print_strip(CodeWriter& out, const package::EpilogueProgram& program, const
   put_lines(out, phase.full);
 }
 
+namespace {
+
+// A line of the phase as copies have it: the columns of a row are compared with its label where they are known.
+std::string in_copies(const package::EpilogueProgram& program, const std::string& line) {
+  using Kind = package::Inst::Kind;
+  const std::vector<package::Inst>& insts = program.phases[0].insts;
+  for (size_t i = 0; i < insts.size(); ++i) {
+    if (insts[i].kind != Kind::Op || insts[i].op != types::Op::eq || insts[i].aux != DType::i64) continue;
+    for (const size_t side : {0, 1}) {
+      const uint32_t column = insts[i].in[side], label = insts[i].in[1 - side];
+      if (insts[column].kind != Kind::ColIndex || insts[label].kind != Kind::Load ||
+          program.operands[insts[label].index].access != package::Access::Column)
+        continue;
+      const std::string known =
+          CodeWriter::text_of("const boolv v", i, " = ct_eq(v", insts[i].in[0], ", v", insts[i].in[1], ");");
+      if (line.starts_with(known))
+        return CodeWriter::text_of("const boolv v", i, " = f.is_column(v", label, ");", line.substr(known.size()));
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
 // Phase 0 over accumulators in registers whose matrices come and go by the copy engine (device/cuda/kernels/copies.h).
 void print_copies(CodeWriter& out, const package::EpilogueProgram& program, const package::GpuGemmConfig& config,
                   const plan::Copies& wanted, const PhaseText& phase) {
@@ -86,9 +110,14 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
       }
     }
     out.line("template <class P>");
-    const auto bring = out.block("__device__ __forceinline__ void bring(const P& params, const Tile& tile)");
+    // What is along the columns stays for all pieces of a row of them.
+    const auto bring =
+        out.block("__device__ __forceinline__ void bring(const P& params, const Tile& tile, bool is_first)");
     if (!vectors.empty()) out.line("const TileFragment<false, 1, P> f(params, tile);");
-    for (const uint32_t k : vectors) out.line("o", k, ".bring(f, ", k, ");");
+    for (const uint32_t k : vectors) {
+      const bool stays = program.operands[k].access == package::Access::Column;
+      out.line(stays ? "if (is_first) o" : "o", k, ".bring(f, ", k, ");");
+    }
   }
   {
     const auto rows = out.block_with("};", "struct Rows");
@@ -162,7 +191,7 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
         }
         put_lines(out, phase.row);
         for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
-        put_lines(out, phase.full);
+        for (const std::string& line : phase.full) out.line(in_copies(program, line));
       }
       out.line("f.send();");
     }

@@ -161,9 +161,7 @@ struct Model {
     const double memory = root_elements * tiles * (cost.loads + lines * cost.stores) / p.gpu.memory_rate / 1000;
     // Groups that take turns at the products hide no exponents: these keep the schedulers busy that both need (an H100,
     // scores of 128 x 2048 x 2048: 939 us in tiles of 128 x 128, 767 in cooperative ones of 128 x 256).
-    const auto of_exponents = [](const package::Reduction& r) { return package::values_of(r.kind) == 2; };
-    const bool busy = std::any_of(p.epilogue.reductions.begin(), p.epilogue.reductions.end(), of_exponents);
-    const double share = busy && (c.copied || sums_exponents(p.epilogue)) ? 1 : loop.exposed;
+    const double share = sums_exponents(p.epilogue) ? 1 : loop.exposed;
     const bool waits_each_pass = c.family == GpuFamily::Sm90 && by_pieces && cost.loads > 0 && m < c.piece_rows;
     const double passes = pieces * std::min(m, 16.0) * c.piece_cols / (32.0 * c.lanes);  // a warp has 16 rows
     const double exposed = tile * (1 + share * (done - 1)) + (c.copied          ? copied_us

@@ -176,6 +176,20 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   CODETTA_MEMBER void put_full_strided(Copied<E, i> o, V v) {
     put_full(o, v);
   }
+  // One comparison of 32 bits an element, with a number that is known: compilers keep to 64 for a label of a row.
+  CODETTA_MEMBER boolv is_column(const i64v& label) const {
+    const u64 ahead = (u64)(label.e[0] - ((i64)(i32)this->tile.col + strip.first));
+    const i32 at = ahead < (1u << 30) ? (i32)ahead - 2 * (this->tile.thread & 3) : -1;
+    boolv v;
+    CODETTA_EACH_LANE v.e[i] = at == step * 16 + place / 2 * 8 + i;
+    return v;
+  }
+  CODETTA_MEMBER boolv valid_here() const {
+    const i32 left = this->tile.cols - strip.first - 2 * (this->tile.thread & 3);
+    boolv v;
+    CODETTA_EACH_LANE v.e[i] = step * 16 + place / 2 * 8 + i < left;
+    return v;
+  }
   // Which of its two columns a lane takes first where these are 64 bytes apart: then no bank is met twice.
   CODETTA_MEMBER int turn_of_lane() const { return this->tile.thread & 1; }
   // Of values of both rows, gathered in the order of the strip's columns, those beyond the edge count nothing.
@@ -388,7 +402,7 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u3
     tile.cols = left < Config::piece_cols ? (i32)left : Config::piece_cols;
     tile.piece_m = tile.row / 64;
     tile.piece_n = tile.col / Config::piece_cols;
-    if (exists) strip.vectors.bring(params, tile);
+    if (exists) strip.vectors.bring(params, tile, n % Place::across == 0);
     copier.wait_loads();
     if (exists) {
       copier.wait_slots();

@@ -333,6 +333,40 @@ TEST(CudaDiscovery, MatricesOfTheEpilogueByTheCopyEngine) {
   EXPECT_EQ(copied_of(plain(), shape), 0);
 }
 
+// Rows are reduced where the accumulators are, also where there is no matrix to copy; a row may have a number of 64 bits.
+TEST(CudaDiscovery, ReductionsWithoutMatricesFromRegisters) {
+  const GemmShape shape = shape_of(512, 8192, 4096);
+  package::EpilogueProgram program = plain();
+  program.operands.clear();
+  program.phases[0].stores.clear();
+  EXPECT_EQ(copied_of(program, shape), 0);
+  program.reductions.push_back({package::ReduceKind::LogSumExp, package::ReduceAxis::Row, false, 1, DType::f32, 0, 0});
+  EXPECT_GT(copied_of(program, shape), 0);
+  EXPECT_TRUE(package::gpu(found(program, shape).candidates[0].config).copied) << "pieces take longer";
+  package::Operand label;
+  label.dtype = DType::i64;
+  label.access = package::Access::Column;
+  program.operands.push_back(label);
+  package::Inst load;
+  load.kind = package::Inst::Kind::Load;
+  load.type = load.aux = DType::i64;
+  program.phases[0].insts.push_back(load);
+  EXPECT_GT(copied_of(program, shape), 0);
+  program.operands[0].access = package::Access::Row;
+  EXPECT_EQ(copied_of(program, shape), 0) << "64 bits of each column";
+  program.operands[0].access = package::Access::Column;
+  program.reductions[0].axis = package::ReduceAxis::Column;
+  EXPECT_EQ(copied_of(program, shape), 0);
+}
+
+// Sums of 8-bit floats are made in turns: cooperative tiles took a tenth longer on an H100.
+TEST(CudaDiscovery, EightBitFloatsInTurns) {
+  GemmShape shape = shape_of(4096, 4096, 4096, DType::f8e4m3);
+  shape.math = MathMode::Fp8FastAccumulation;
+  const GpuGemmConfig c = best(found(shape));
+  EXPECT_TRUE(c.family == GpuFamily::Sm90 && c.pingpong);
+}
+
 // Of few rows that are known to be no more a stage brings these alone, and what an instruction reads beyond them is in
 // the same stage.
 TEST(CudaDiscovery, StagesBringTheRowsThatThereAre) {
