@@ -123,7 +123,7 @@ def causal_statistics(accum):
     return D, largest, exponents
 )"},
       {"cuda_logsumexp_target", "cuda:sm_90a",
-       "M=512 N=128256 K=4096 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x256x64_coop_c2x1_tma",
+       "M=512 N=16384 K=512 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x256x64_coop_c2x1_tma",
        "target=i64[M,1] L=f32[M,1] T=f32[M,1]", R"(
 def logsumexp_target(accum, target):
     L = logsumexp(accum, axis="row")

@@ -6,9 +6,9 @@
 //
 // Every copy has slots, used in turn, two for stores and load_slots for loads: while one is read (written), others are
 // on their way. Epilogue::Copies says which copies there are, loads first, or none where rows are reduced only: copy i
-// is Params::map[2 + i], of operand(i), whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most 128
-// bytes, swizzled by the engine; of what is column_major(i), one box of as many columns as a piece has, 16 rows of a
-// column side by side.
+// is Params::map[2 + i], of operand(i), whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most
+// 128 bytes, swizzled by the engine; of what is column_major(i), one box of as many columns as a piece has, 16 rows of
+// a column side by side.
 #pragma once
 
 #include "device/cuda/kernels/sm90.h"
@@ -62,7 +62,7 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   using Copies = typename S::Copies;
   using Layout = typename S::Layout;
   const S& strip;
-  int place = 0, step = 0;          // which 8 columns times 2, which of the two rows; which 16 columns
+  int place = 0, step = 0;         // which 8 columns times 2, which of the two rows; which 16 columns
   u32 word[Layout::held][4] = {};  // 16-bit copies of 16 columns, by place
 
   CODETTA_MEMBER CopiedFragment(const P& p, const Tile& t, const S& s) : TileFragment<false, 1, P>(p, t), strip(s) {}

@@ -333,7 +333,8 @@ TEST(CudaDiscovery, MatricesOfTheEpilogueByTheCopyEngine) {
   EXPECT_EQ(copied_of(plain(), shape), 0);
 }
 
-// Rows are reduced where the accumulators are, also where there is no matrix to copy; a row may have a number of 64 bits.
+// Rows are reduced where the accumulators are, also where there is no matrix to copy; a row may have a number of 64
+// bits.
 TEST(CudaDiscovery, ReductionsWithoutMatricesFromRegisters) {
   const GemmShape shape = shape_of(512, 8192, 4096);
   package::EpilogueProgram program = plain();
