@@ -21,15 +21,18 @@ Result<plan::Plan> views_on(const char* target, const std::string& text,
   return plan::plan_program(optimized.graph, Target::parse(target).value(), {}, {}, {}, alignment);
 }
 
+// Copies: steps, launches without a product, and factors that a product's own kernel makes.
 struct FoundViews {
-  size_t launches = 0, views = 0;
+  size_t copies = 0, views = 0;
 };
 FoundViews found_views(const plan::Plan& plan) {
   FoundViews found;
   for (const package::Step& step : plan.steps) {
+    if (std::holds_alternative<package::Copy>(step)) ++found.copies;
     const auto* launch = std::get_if<package::LaunchKernel>(&step);
     if (launch == nullptr) continue;
-    ++found.launches;
+    const package::EpilogueProgram& program = plan.kernels[launch->kernel].lowered.program;
+    if (!launch->product || program.makes_a() || program.makes_b()) ++found.copies;
     if (!launch->product) continue;
     for (const package::FactorView* view : {&launch->product->a_view, &launch->product->b_view})
       found.views += view->empty() ? 0 : 1;
@@ -39,33 +42,33 @@ FoundViews found_views(const plan::Plan& plan) {
 
 struct ViewCase {
   const char *parameters, *body;
-  size_t launches, views;
+  size_t copies, views;
 };
 constexpr ViewCase view_cases[] = {
     // Heads of rows, as they are and as a part of each row; the result is stored as the rows are.
     {"q: f32['b', 's', 4, 16], k: f32['b', 't', 4, 16]",
-     "y = permute(q, (0, 2, 1, 3)) @ transpose(permute(k, (0, 2, 1, 3)))", 1, 2},
+     "y = permute(q, (0, 2, 1, 3)) @ transpose(permute(k, (0, 2, 1, 3)))", 0, 2},
     {"q: f32['b', 's', 64], k: f32['b', 't', 64]",
-     "y = permute(reshape(q, (b, s, 4, 16)), (0, 2, 1, 3)) @ permute(reshape(k, (b, t, 4, 16)), (0, 2, 3, 1))", 1, 2},
+     "y = permute(reshape(q, (b, s, 4, 16)), (0, 2, 1, 3)) @ permute(reshape(k, (b, t, 4, 16)), (0, 2, 3, 1))", 0, 2},
     {"p: f32['b', 4, 's', 't'], v: f32['b', 't', 64]",
-     "y = reshape(permute(p @ permute(reshape(v, (b, t, 4, 16)), (0, 2, 1, 3)), (0, 2, 1, 3)), (b, s, 64))", 1, 1},
+     "y = reshape(permute(p @ permute(reshape(v, (b, t, 4, 16)), (0, 2, 1, 3)), (0, 2, 1, 3)), (b, s, 64))", 0, 1},
     // One stride for the items.
-    {"x: f32['s', 4, 16], w: f32[4, 16, 8]", "y = permute(x, (1, 0, 2)) @ w", 1, 1},
+    {"x: f32['s', 4, 16], w: f32[4, 16, 8]", "y = permute(x, (1, 0, 2)) @ w", 0, 1},
     // Heads of a symbolic number are one dim with the batch, and put back by a map.
     {"q: f32['b', 's', 'h', 16], k: f32['b', 't', 'h', 16]",
-     "y = exp(permute(q, (0, 2, 1, 3)) @ permute(k, (0, 2, 3, 1)))", 2, 2},
+     "y = exp(permute(q, (0, 2, 1, 3)) @ permute(k, (0, 2, 3, 1)))", 1, 2},
     // Heads share a B; a batch shares an A.
-    {"q: f32['b', 'h', 's', 16], k: f32['b', 1, 't', 16]", "y = exp(q @ transpose(k))", 2, 1},
+    {"q: f32['b', 'h', 's', 16], k: f32['b', 1, 't', 16]", "y = exp(q @ transpose(k))", 1, 1},
     // Elements of both last dims lie apart: a copy is read faster.
-    {"x: f32['s', 16, 4], w: f32[4, 16, 8]", "y = permute(x, (2, 0, 1)) @ w", 2, 0},
+    {"x: f32['s', 16, 4], w: f32[4, 16, 8]", "y = permute(x, (2, 0, 1)) @ w", 1, 0},
     // Three strides, of A; and two each, of which the second begin after different numbers of items.
-    {"x: f32['a', 's', 2, 3, 16], w: f32['a', 3, 2, 16, 8]", "y = permute(x, (0, 3, 2, 1, 4)) @ w", 2, 0},
+    {"x: f32['a', 's', 2, 3, 16], w: f32['a', 3, 2, 16, 8]", "y = permute(x, (0, 3, 2, 1, 4)) @ w", 1, 0},
     {"x: f32[4, 's', 6, 16], w: f32[6, 16, 4, 8]",
-     "y = permute(x, (0, 2, 1, 3)) @ reshape(permute(reshape(w, (3, 2, 16, 4, 8)), (0, 3, 1, 2, 4)), (4, 6, 16, 8))", 2,
+     "y = permute(x, (0, 2, 1, 3)) @ reshape(permute(reshape(w, (3, 2, 16, 4, 8)), (0, 3, 1, 2, 4)), (4, 6, 16, 8))", 1,
      1},
     // What is computed goes where its product reads it.
     {"x: f32['b', 's', 64], w: f32[64, 64], k: f32['b', 4, 16, 't']",
-     "y = permute(reshape(x @ w, (b, s, 4, 16)), (0, 2, 1, 3)) @ k", 2, 0},
+     "y = permute(reshape(x @ w, (b, s, 4, 16)), (0, 2, 1, 3)) @ k", 0, 0},
 };
 
 TEST(FactorViews, NothingIsCopiedThatLaunchesReadWhereItLies) {
@@ -75,7 +78,7 @@ TEST(FactorViews, NothingIsCopiedThatLaunchesReadWhereItLies) {
       const auto plan = views_on(target, text);
       ASSERT_TRUE(plan) << target << text << plan.error().render();
       const FoundViews found = found_views(*plan);
-      EXPECT_EQ(found.launches, one.launches) << target << "\n" << text << plan::to_string(*plan);
+      EXPECT_EQ(found.copies, one.copies) << target << "\n" << text << plan::to_string(*plan);
       EXPECT_EQ(found.views, one.views) << target << "\n" << text << plan::to_string(*plan);
       EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << text;
     }
