@@ -419,9 +419,9 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
 Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const Sm90Shape shape = sm90_shape(p.epilogue, c);
   // One consumer waits for its own products between stages; with two bands of rows it has none to hide that under.
-  // Products of 8-bit floats lose more where both wait for the same stages (an H100, 4096^3 with scales: 120 us in
+  // Fast products of 8-bit floats lose more where both wait for the same stages (an H100, 4096^3 with scales: 120 us in
   // cooperative tiles of 128 x 256, 130 of 128 x 176, 110 and 113 in turns).
-  const bool slower = is_float8(p.shape.a) && c.consumers == 2 && !c.pingpong;
+  const bool slower = c.math == MathMode::Fp8FastAccumulation && c.consumers == 2 && !c.pingpong;
   const double efficiency = slower ? 0.86 : c.consumers > 1 ? 0.97 : c.tile_m > 64 ? 0.8 : 0.9;
   const double wait = c.consumers == 1 ? 64 : 0;
   const auto blocks = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k));
