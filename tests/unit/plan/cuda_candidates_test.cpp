@@ -360,14 +360,6 @@ TEST(CudaDiscovery, ReductionsWithoutMatricesFromRegisters) {
   EXPECT_EQ(copied_of(program, shape), 0);
 }
 
-// Sums of 8-bit floats are made in turns: cooperative tiles took a tenth longer on an H100.
-TEST(CudaDiscovery, EightBitFloatsInTurns) {
-  GemmShape shape = shape_of(4096, 4096, 4096, DType::f8e4m3);
-  shape.math = MathMode::Fp8FastAccumulation;
-  const GpuGemmConfig c = best(found(shape));
-  EXPECT_TRUE(c.family == GpuFamily::Sm90 && c.pingpong);
-}
-
 // Of few rows that are known to be no more a stage brings these alone, and what an instruction reads beyond them is in
 // the same stage.
 TEST(CudaDiscovery, StagesBringTheRowsThatThereAre) {
@@ -803,16 +795,6 @@ TEST(CudaRejections, PartsThatCopiesCanReach) {
   EXPECT_FALSE(
       has_family(found(split(2, 32), rows), GpuFamily::Sm90));  // copies of 64 columns would reach the other half
   EXPECT_TRUE(has_family(found(split(2, 500), shape_of(512, 1000, 512)), GpuFamily::Sm90));
-}
-
-TEST(GpuFacts, RatesOfMatrixUnits) {
-  for (const char* arch : {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_103a", "sm_120a"})
-    EXPECT_GE(plan::matrix_rate(arch), 512) << arch;
-  for (const char* arch : {"gfx90a", "gfx942", "gfx1100", "gfx1201"}) EXPECT_GE(plan::matrix_rate(arch), 256) << arch;
-  for (const char* arch : {"", "sm_", "sm_70", "gfx900", "apple9"}) EXPECT_EQ(plan::matrix_rate(arch), 0) << arch;
-  // What a matrix multiplies on an H100 in a clock fits what was measured of it.
-  const plan::GpuFacts h100 = plan::gpu_facts("sm_90a");
-  EXPECT_NEAR(2 * plan::matrix_rate(h100.arch) * h100.sms * h100.ghz, 798e3, 5e3) << "operations in a microsecond";
 }
 
 }  // namespace

@@ -205,4 +205,14 @@ TEST(HipCandidates, FewRowsAreCutAlongK) {
   for (size_t i = 0; i < found.candidates.size(); ++i) EXPECT_EQ(found.candidates[i].name, again.candidates[i].name);
 }
 
+TEST(GpuFacts, RatesOfMatrixUnits) {
+  for (const char* arch : {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_103a", "sm_120a"})
+    EXPECT_GE(plan::matrix_rate(arch), 512) << arch;
+  for (const char* arch : {"gfx90a", "gfx942", "gfx1100", "gfx1201"}) EXPECT_GE(plan::matrix_rate(arch), 256) << arch;
+  for (const char* arch : {"", "sm_", "sm_70", "gfx900", "apple9"}) EXPECT_EQ(plan::matrix_rate(arch), 0) << arch;
+  // What a matrix multiplies on an H100 in a clock fits what was measured of it.
+  const plan::GpuFacts h100 = plan::gpu_facts("sm_90a");
+  EXPECT_NEAR(2 * plan::matrix_rate(h100.arch) * h100.sms * h100.ghz, 798e3, 5e3) << "operations in a microsecond";
+}
+
 }  // namespace
