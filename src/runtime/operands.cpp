@@ -2,6 +2,7 @@
 #include "runtime/operands.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -151,23 +152,25 @@ Result<TensorView> view_of(const TensorView& lies, const FactorPlan& plan) {
 Result<void> plan_factor(const package::Buffer& buffer, const package::FactorView& view, const TensorView& lies,
                          const Symbols& symbols, FactorPlan& plan) {
   plan.dims.clear();
-  std::vector<int64_t> last(static_cast<size_t>(lies.rank()));  // the largest index that is met, by dim from the last
+  if (view.empty()) return {};
+  std::array<int64_t, max_rank> last{};  // the largest index that is met, by dim from the last
+  const auto rank = static_cast<size_t>(lies.rank());
   bool empty = false, fits = true;
   for (const package::FactorDim& dim : view) {
-    CODETTA_TRY(const int64_t scale, value_of(dim.scale, symbols, "a stride of " + buffer.name));
-    CODETTA_TRY(const int64_t size, value_of(dim.size, symbols, "a size of " + buffer.name));
+    CODETTA_TRY(const int64_t scale, value_of(dim.scale, symbols, "a stride of a factor"));
+    CODETTA_TRY(const int64_t size, value_of(dim.size, symbols, "a size of a factor"));
     plan.dims.push_back({dim.dim, scale, size});
     empty = empty || size == 0;
     if (size <= 1) continue;
     const auto reach = base::checked_mul(scale, size - 1);
-    const auto all = reach && dim.dim < last.size() ? base::checked_add(last[dim.dim], *reach) : std::nullopt;
+    const auto all = reach && dim.dim < rank ? base::checked_add(last[dim.dim], *reach) : std::nullopt;
     fits = fits && all && scale >= 0;
     if (fits) last[dim.dim] = *all;
   }
-  for (size_t d = 0; d < last.size() && !empty; ++d)
+  for (size_t d = 0; d < rank && !empty; ++d)
     fits = fits && last[d] < std::max<int64_t>(lies.size(lies.rank() - 1 - static_cast<int>(d)), 1);
   if (fits || empty) {
-    if (!plan.dims.empty()) CODETTA_CHECK_OK(view_of(lies, plan));
+    CODETTA_CHECK_OK(view_of(lies, plan));
     return {};
   }
   return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
