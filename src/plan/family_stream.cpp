@@ -121,12 +121,16 @@ std::optional<Rejection> refuse_stream(const GpuProblem& p) {
   if (auto nothing = nothing_to_multiply(p, no)) return nothing;
   const int64_t element = types::byte_size(s.a);
   std::optional<Rejection> defect;
+  // Of the two that items may have, the one that is no multiple.
+  const auto item_stride = [&](int64_t stride, int64_t skip) {
+    return stride * element % load_bytes != 0 ? stride : stride * s.inner + skip;
+  };
   if (!s.a_made)
-    defect = layout_defect("A", s.k, s.a_k_stride, s.m, s.a_row_stride, "rows", s.batch, s.a_batch_stride | s.a_skip,
-                           s.a_alignment, element);
+    defect = layout_defect("A", s.k, s.a_k_stride, s.m, s.a_row_stride, "rows", s.batch,
+                           item_stride(s.a_batch_stride, s.a_skip), s.a_alignment, element);
   if (!defect && !s.b_made)
-    defect = layout_defect("B", s.k, s.b_k_stride, s.n, s.b_col_stride, "columns", s.batch, s.b_batch_stride | s.b_skip,
-                           s.b_alignment, element);
+    defect = layout_defect("B", s.k, s.b_k_stride, s.n, s.b_col_stride, "columns", s.batch,
+                           item_stride(s.b_batch_stride, s.b_skip), s.b_alignment, element);
   const bool k_adjacent = s.b_k_stride == 1 || (s.k == 1 && !s.b_made);
   if (!defect && element == 1 && !k_adjacent)
     defect =

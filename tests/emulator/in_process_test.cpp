@@ -15,7 +15,22 @@
 namespace codetta {
 namespace {
 
-using HipInProcess = EmulatedHip;
+class HipInProcess : public EmulatedHip {
+ protected:
+  // A program over random tensors is what the oracle says.
+  void expect_pass(const std::string& text, const std::vector<std::pair<std::string, int64_t>>& sizes = {}) {
+    const Device device = Device::open(Backend::hip, *context_).value();
+    const Program program = Program::parse(text).value();
+    const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+    const auto made = test::device_arguments(program, sizes, device, 3).value();
+    ASSERT_TRUE(made);
+    const auto ran = compiled.run(made->arguments);
+    ASSERT_TRUE(ran) << ran.error().render();
+    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
+    ASSERT_TRUE(checked) << checked.error().render();
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << text << checked->text;
+  }
+};
 
 TEST_F(HipInProcess, ProductsWithEpilogues) {
   const Device device = Device::open(Backend::hip, *context_).value();
@@ -334,7 +349,6 @@ TEST_F(HipInProcess, DeviceMemoryLiesAtMultiplesOf256Bytes) {
 
 // What is read by indices and is the same along a row or everywhere: stored by itself, or with each column.
 TEST_F(HipInProcess, ReadsByIndicesOfWholeRows) {
-  const Device device = Device::open(Backend::hip, *context_).value();
   const std::pair<const char*, std::vector<std::pair<std::string, int64_t>>> programs[] = {
       {"def f(x: f32[\"m\", 8], w: f32[8, 70], i: i32[1], j: i32[\"m\", 1]):\n    v = x @ w\n    y = softmax(v)\n"
        "    z = take(v, i, dim=1)\n    u = y - gather(v, j, dim=1)\n    return y, z, u\n",
@@ -342,23 +356,12 @@ TEST_F(HipInProcess, ReadsByIndicesOfWholeRows) {
       {"def f(x: bf16[3, 1, 8], s: f32[1], i: i32[3]):\n    y = x @ transpose(x) * 0.125\n"
        "    z = clamp(x, -2.0, 2.0)\n    w = take(s, i, dim=0)[1:2]\n    return y, z, w\n",
        {}}};
-  for (const auto& [text, sizes] : programs) {
-    const Program program = Program::parse(text).value();
-    const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
-    const auto made = test::device_arguments(program, sizes, device, 3).value();
-    ASSERT_TRUE(made);
-    const auto ran = compiled.run(made->arguments);
-    ASSERT_TRUE(ran) << ran.error().render();
-    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
-    ASSERT_TRUE(checked) << checked.error().render();
-    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << text << checked->text;
-  }
+  for (const auto& [text, sizes] : programs) expect_pass(text, sizes);
 }
 
 // The largest of a row, written with the sum of exponents whose state has it: over several pieces, whole ones among
 // them, where rows are nothing but -inf, and with NaN.
 TEST_F(HipInProcess, LargestElementsBesideSumsOfExponents) {
-  const Device device = Device::open(Backend::hip, *context_).value();
   for (const char* scores :
        {"h * 30.0", "where(c * r > 0.0, h, -inf)", "where(r > 0.0, -inf, h)", "where(c * r > 3.0, nan, h)"}) {
     for (const auto& [m, n] : {std::pair(70, 150), {128, 256}}) {
@@ -366,15 +369,7 @@ TEST_F(HipInProcess, LargestElementsBesideSumsOfExponents) {
           "def f(x: bf16[{0}, 16], w: bf16[16, {1}], c: f32[{1}], r: f32[{0}, 1], v: f32[{1}, 8]):\n"
           "    h = cast(x @ w, f32)\n    y = softmax({2} + c * 0.0 + r * 0.0) @ v\n    return y\n",
           m, n, scores);
-      const Program program = Program::parse(text).value();
-      const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
-      const auto made = test::device_arguments(program, {}, device, 3).value();
-      ASSERT_TRUE(made);
-      const auto ran = compiled.run(made->arguments);
-      ASSERT_TRUE(ran) << ran.error().render();
-      const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
-      ASSERT_TRUE(checked) << checked.error().render();
-      EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << text << checked->text;
+      expect_pass(text);
     }
   }
 }

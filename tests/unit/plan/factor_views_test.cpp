@@ -7,7 +7,9 @@
 #include "opt/passes.hpp"
 #include "package/package.hpp"
 #include "plan/plan.hpp"
+#include "support/plain_store.hpp"
 #include "unit/plan/bind_text.hpp"
+#include "unit/plan/gpu_discovery.hpp"
 #include "unit/plan/plan_package.hpp"
 
 namespace {
@@ -106,6 +108,24 @@ TEST(FactorViews, StandInPackages) {
   ASSERT_TRUE(plan);
   const std::string text = plan::to_string(*plan);
   EXPECT_NE(text.find("q as [b of dim -3, 4 of dim -1 by 16, s of dim -2, 16 of dim -1]"), std::string::npos) << text;
+}
+
+// Of two strides of items a refusal names the one that does not fit.
+TEST(FactorViews, TheStrideThatIsNoMultipleIsNamed) {
+  plan::GemmShape shape = test::gpu_shape(4, 256, 64, DType::f32);
+  shape.batch = 8;
+  shape.inner = 4;
+  shape.a_batch_stride = 256, shape.a_skip = 2;
+  shape.b_batch_stride = 64 * 256;
+  const auto reason = [&] {
+    const auto program = test::plain_store(DType::f32, DType::f32);
+    shape.math = MathMode::Tf32;
+    return test::reasons_of(plan::discover(program, shape, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {}),
+                            "cuda_stream", true);
+  };
+  EXPECT_NE(reason().find("the batch stride of A is 4104 bytes, no multiple of 16"), std::string::npos) << reason();
+  shape.a_batch_stride = 258, shape.a_skip = 0;
+  EXPECT_NE(reason().find("the batch stride of A is 1032 bytes, no multiple of 16"), std::string::npos) << reason();
 }
 
 }  // namespace
