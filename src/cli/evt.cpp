@@ -62,7 +62,6 @@ Result<EvtOptions> cutlass_options(const CommonOptions& common, const EvtFlags& 
   options.deterministic = !flags.nondeterministic;
   options.offsets = !flags.plain_pointers;
   options.emit_cd = !flags.no_cd;
-  if (!flags.name.empty()) options.name = flags.name;
   for (const std::string& item : flags.buffers) {
     const size_t equals = item.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == item.size())
@@ -124,7 +123,9 @@ int emit_for_cutlass(const CommonOptions& common, const GemmOptions& gemm, const
   std::istringstream words(what);
   for (std::string word; std::getline(words, word, ',');) {
     if (word == "evt") {
-      auto text = emit_evt(problem->arguments, *options);
+      EvtOptions named = *options;
+      if (!flags.name.empty()) named.name = flags.name;
+      auto text = emit_evt(problem->arguments, named);
       if (!text) return report(text.error(), common.json);
       if (common.json) {
         json["evt"] = json_of(*text);
@@ -159,8 +160,6 @@ int build_for_cutlass(const CommonOptions& common, const GemmOptions& gemm, cons
   if (!context) return report(context.error(), common.json);
   auto problem = build_problem(gemm, false);
   if (!problem) return report(problem.error(), common.json);
-  const std::string name = options->name;
-  options->name = "EVTD";
   CutlassBuild build{.output = output, .name = flags.name, .cutlass_dir = flags.cutlass_dir};
   Places places{.tensors = {}, .files = {}, .inputs = problem->input_files};
   places.force = gemm.force;

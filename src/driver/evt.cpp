@@ -119,6 +119,21 @@ bool is_taken(std::string_view name, std::string_view prefix) {
                                         "OutputTileThreadMap",
                                         "GemmKernel",
                                         "Arch",
+                                        "BoundTensor",
+                                        "arguments_of",
+                                        "check",
+                                        "check_sizes",
+                                        "failed",
+                                        "fill",
+                                        "fill_elements",
+                                        "fill_reductions",
+                                        "is_empty",
+                                        "last_error",
+                                        "tensor_count",
+                                        "tensor_table",
+                                        "cudaStream_t",
+                                        "dim3",
+                                        "cudaError_t",
                                         "std",
                                         "cute",
                                         "cutlass",
@@ -126,6 +141,12 @@ bool is_taken(std::string_view name, std::string_view prefix) {
   if (std::find(std::begin(taken), std::end(taken), name) != std::end(taken)) return true;
   const size_t digits = name.find_last_not_of("0123456789") + 1;  // EvtCompute3
   return name.starts_with(prefix) && digits < name.size() && digits > prefix.size();
+}
+
+Error taken(const std::string& name) {
+  return diag::error(diag::Code::public_name, fmt::format("'{}' cannot be the name of a tree", name))
+      .reason("the emitted text has another thing of that name")
+      .help("use another name, such as EVTD");
 }
 
 Result<void> check_name(const std::string& name, const char* what) {
@@ -317,11 +338,7 @@ Result<void> apply(const EvtOptions& options, emit::evt::Problem& problem) {
   CODETTA_TRY(problem.arch, emit::evt::arch_of(options.target));
   CODETTA_CHECK_OK(check_name(options.name, "name of a tree"));
   CODETTA_CHECK_OK(check_name(options.prefix, "prefix of a tree's types"));
-  if (is_taken(options.name, options.prefix)) {
-    return diag::error(diag::Code::public_name, fmt::format("'{}' cannot be the name of a tree", options.name))
-        .reason("the emitted text has another thing of that name")
-        .help("use another name, such as EVTD");
-  }
+  if (is_taken(options.name, options.prefix)) return taken(options.name);
   CODETTA_CHECK_OK(check_buffers(options, problem.operands));
   problem.schedule = options.schedule;
   problem.tile = options.tile;
@@ -373,6 +390,7 @@ Result<EvtProblem> make_evt_problem(const GemmArguments& arguments) {
 
 Result<emit::evt::KernelText> emit_whole(EvtProblem& problem, const EvtOptions& options, const std::string& name) {
   CODETTA_CHECK_OK(check_name(name, "name of a kernel"));
+  if (options.name.starts_with(name + "_")) return taken(options.name);
   problem.evt.graph = &problem.graph;
   CODETTA_CHECK_OK(apply(options, problem.evt));
   const plan::GemmShape& shape = problem.gemm.shape;

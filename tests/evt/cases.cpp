@@ -85,6 +85,9 @@ constexpr Case cases[] = {
     {"doubles_reduced", "A=f64 nondeterministic", "D=f64[M,N] high=f64[M,1] low=f64[N] total=f64[1]",
      "def f(accum):\n    D = accum\n    high = max(accum, axis=\"row\")\n    low = min(accum, axis=\"column\")\n    "
      "total = sum(accum)\n    return D, high, low, total\n"},
+    {"least_values", "nondeterministic", "D=f16[M,N] low=f32[N] least=f32[1]",
+     "def f(accum):\n    D = accum\n    low = min(accum, axis=\"column\")\n    least = min(accum)\n    return D, low, "
+     "least\n"},
     {"wide_reductions", "A=i8 b_columns nondeterministic", "D=i32[M,N] high=i64[M,1] low=i64[N] total=i64[N]",
      "def f(accum):\n    D = accum\n    x = cast(accum, i64)\n    high = max(x, axis=\"row\")\n    low = min(x, "
      "axis=\"column\")\n    total = sum(x, axis=\"column\")\n    return D, high, low, "

@@ -158,6 +158,41 @@ bool compiles(const Options& options, const toolchain::CutlassHeaders& headers, 
   return good;
 }
 
+// The types of a whole kernel of Sm80 in a namespace of its own, functors aside.
+std::string kernel_types(const CutlassSource& kernel, const std::string& space) {
+  const std::string last = "::GemmKernel;\n";
+  const size_t begin = kernel.source.find("using ThreadblockShape"), end = kernel.source.find(last, begin);
+  if (begin == std::string::npos || end == std::string::npos) return "static_assert(false, \"no kernel\");\n";
+  return "namespace " + space + " {\nusing cute::_0;\nusing cute::_1;\n" +
+         kernel.source.substr(begin, end + last.size() - begin) +
+         "static_assert(sizeof(typename GemmKernel::SharedStorage) <= 163 * 1024);\n";
+}
+std::string functors_of(const CutlassSource& kernel) {
+  const size_t begin = kernel.source.find("namespace codetta_evt"), end = kernel.source.find("\nnamespace {");
+  return begin < end ? kernel.source.substr(begin, end - begin) : std::string();
+}
+
+// Kernels of Sm80 whose D is of any type and rows of any width: what hands accumulators over for them has forms.
+std::string stores_text() {
+  std::string text;
+  int number = 0;
+  for (const char* problem : {"A=f16", "A=i8 b_columns", "A=f64"}) {
+    for (const char* type : {"f32", "f16", "bf16", "f64", "i8", "u16", "i32", "i64", "f8e4m3", "f8e5m2"}) {
+      for (const char* rows : {"", ":ld=388", ":ld=386", ":ld=385"}) {
+        const std::string arguments = std::string("D=") + type + "[M,N]" + rows;
+        const Case c{"store", problem, arguments, "def f(accum):\n    D = accum\n    return D\n"};
+        const auto kernel = emit_cutlass(problem_of(c).arguments, options_of(c, "cutlass:sm_80"), "kernel");
+        if (!kernel) continue;
+        const std::string space = "store_" + std::to_string(number++);
+        text += "// " + std::string(problem) + " " + arguments + "\n" +
+                replaced(functors_of(*kernel), "codetta_evt", "codetta_evt_" + space) +
+                replaced(kernel_types(*kernel, space), "codetta_evt::", "codetta_evt_" + space + "::") + "}\n";
+      }
+    }
+  }
+  return text;
+}
+
 // The kernels' types with every tile that is taken, of each kind of product: all of A's and B's tiles is copied, each
 // element once, so are D's stored, by all lanes, and what a block needs of shared memory is there.
 int check_tiles(const Options& options, const toolchain::CutlassHeaders& headers) {
@@ -183,15 +218,9 @@ int check_tiles(const Options& options, const toolchain::CutlassHeaders& headers
           asked.tile = {m, n, k};
           const auto kernel = emit_cutlass(problem_of(c).arguments, asked, "kernel");
           if (!kernel) continue;
-          const std::string last = "::GemmKernel;\n";
-          const size_t begin = kernel->source.find("using ThreadblockShape"), end = kernel->source.find(last, begin);
-          if (begin == std::string::npos || end == std::string::npos) return 1;
-          const size_t functors = kernel->source.find("namespace codetta_evt");
-          if (count == 0 && functors != std::string::npos)
-            source << kernel->source.substr(functors, kernel->source.find("namespace {") - functors);
+          if (count == 0) source << functors_of(*kernel);
           source
-              << "namespace tile_" << m << "_" << n << "_" << k << " {\nusing cute::_0;\nusing cute::_1;\n"
-              << kernel->source.substr(begin, end + last.size() - begin)
+              << kernel_types(*kernel, "tile_" + std::to_string(m) + "_" + std::to_string(n) + "_" + std::to_string(k))
               << "template <class Map> constexpr int copied = Map::Iterations::kCount * GemmKernel::kThreadCount * "
                  "Map::kElementsPerAccess;\n"
               << "static_assert(copied<typename GemmKernel::Mma::IteratorA::ThreadMap> == " << m * k << ");\n"
@@ -202,8 +231,7 @@ int check_tiles(const Options& options, const toolchain::CutlassHeaders& headers
                  "OutputTileThreadMap::Detail::kWarpsRemainingForRows == 8);\n"
               << "static_assert(OutputTileThreadMap::Iterations::kColumn * OutputTileThreadMap::Detail::kAccessWidth "
                  "* OutputTileThreadMap::kElementsPerAccess == "
-              << n << ");\n"
-              << "static_assert(sizeof(typename GemmKernel::SharedStorage) <= 163 * 1024);\n}\n";
+              << n << ");\n}\n";
           ++count;
         }
       }
@@ -265,6 +293,7 @@ int run(Options options) {
         failed += compiles(options, *headers, std::string(c.name) + "_" + target, kernel->source, flags) ? 0 : 1;
       }
     }
+    if (target == "sm_80" && options.only.empty()) source += stores_text();
     if (options.kernels.empty())
       failed += compiles(options, *headers, "trees_" + target + "_" + std::to_string(count), source,
                          {"-std=c++17", "-w", "--expt-relaxed-constexpr", "-arch=" + target, "-ptx"})

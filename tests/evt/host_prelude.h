@@ -16,9 +16,15 @@ void __threadfence();
 float __double2float_rz(double);
 int __float_as_int(float);
 float __int_as_float(int);
+unsigned __float_as_uint(float);
+float __uint_as_float(unsigned);
 long long __double_as_longlong(double);
 double __longlong_as_double(long long);
 // With types that CUDA has them of.
+int atomicMin(int*, int);
+int atomicMax(int*, int);
+unsigned atomicMin(unsigned*, unsigned);
+unsigned atomicMax(unsigned*, unsigned);
 long long atomicMin(long long*, long long);
 long long atomicMax(long long*, long long);
 unsigned long long atomicMin(unsigned long long*, unsigned long long);

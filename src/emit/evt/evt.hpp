@@ -83,8 +83,10 @@ struct Tree {
   std::vector<size_t> reductions;                        // operands that take results of reductions
   std::vector<std::string> identities;                   // of these, as C++ texts
   std::vector<Kind> reduction_kinds;                     // of these
-  std::vector<int> alignments;  // by operand: bytes that addresses and strides are multiples of
-  int elements_per_access = 0;  // Sm80
+  std::vector<int> alignments;   // by operand: bytes that addresses and strides are multiples of
+  std::vector<int> whole_along;  // by operand: the size that is a multiple of as many bytes, too: 0 M, 1 N, -1 none
+  int elements_per_access = 0;   // Sm80
+  std::string element_map;       // Sm80: the C++ type of the thread map, and of C and D to the kernel
   std::vector<std::string> notes;
 };
 
@@ -114,6 +116,8 @@ int store_access_sm80(const Problem& problem, int bits, int most);
 // Whether a block's threads copy all of A's and B's tiles, each element once. k_major: rows of A, columns of B lie
 // along K. Errors: E0406.
 Result<void> check_copies_sm80(const Problem& problem, bool a_k_major, bool b_k_major);
+// Whether its threads hand accumulators over for stores of `access` elements of D at once: there are forms of types.
+bool hands_over_sm80(DType accumulator, DType d, int access);
 // The most products of these types whose sum can not leave i32, where instructions saturate. Nothing: they do not.
 std::optional<int64_t> longest_sum(const Problem& problem);
 

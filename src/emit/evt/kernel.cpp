@@ -17,6 +17,7 @@ namespace {
 struct Factor {
   std::string element, layout, stride;  // C++ types; stride: of 3.x
   int alignment = 0;                    // elements
+  int along = 0;                        // the size of what lies side by side: 0 M, 1 N, 2 K
   bool k_major = false;
 };
 
@@ -91,12 +92,25 @@ class KernelWriter {
     bool assumed = false;
     const std::array<Dim, 3> strides{Dim::constant(result.k_major ? outer : 1), Dim::constant(result.k_major ? 1 : k),
                                      Dim::constant(batch)};
-    result.alignment = access_elements(strides, types::bits(dtype), {}, assumed);
+    result.along = result.k_major ? 2 : is_a ? 0 : 1;
+    const char axis = "MNK"[result.along];
+    const Dim extent =
+        result.k_major ? Dim::constant(kernel_.k) : problem_.shape[problem_.shape.size() - (is_a ? 2 : 1)];
+    result.alignment = access_elements(strides, extent, types::bits(dtype), {}, assumed);
     if (dtype == DType::f64) result.alignment = 1;  // as CUTLASS's copies of f64 go
     const int least = is_sm80() ? 4 : 16;
     if (result.alignment * types::bits(dtype) < 8 * least) {
-      return diag::error(diag::Code::family_layout,
-                         fmt::format("{} cannot be {}", name, is_sm80() ? "copied by cp.async" : "moved by TMA"))
+      auto error = diag::error(diag::Code::family_layout,
+                               fmt::format("{} cannot be {}", name, is_sm80() ? "copied by cp.async" : "moved by TMA"));
+      if (access_elements(strides, Dim(), types::bits(dtype), {}, assumed) * types::bits(dtype) >= 8 * least) {
+        return error
+            .reason(
+                fmt::format("it has {} elements of {} bytes along {}: not a multiple of {} bytes, which CUTLASS asks "
+                            "for however far its rows lie apart",
+                            extent.to_string(), types::bits(dtype) / 8, axis, least))
+            .help(fmt::format("make {} a multiple of {}, or use a cuda target", axis, 8 * least / types::bits(dtype)));
+      }
+      return error
           .reason(fmt::format("its rows lie {} elements of {} bytes apart and its items {}: not multiples of {} bytes",
                               result.k_major ? outer : k, types::bits(dtype) / 8, batch, least))
           .help(fmt::format("pad its rows to a multiple of {} bytes, or use a cuda target", least));
@@ -320,12 +334,12 @@ class KernelWriter {
                                                     : "16, 8, 16";
     // CUTLASS has saturating instructions alone for bytes; check_sum() keeps sums from where that shows.
     const char* operation = longest_sum(problem_) ? "OpMultiplyAddSaturate" : "OpMultiplyAdd";
-    const std::string element_d = tree.element_d, accumulator = cpp_type(problem_.accumulator);
+    const std::string accumulator = cpp_type(problem_.accumulator);
     out_.line("using GemmKernel = typename cutlass::gemm::kernel::DefaultGemmWithVisitor<");
     out_.line("  ", a_.element, ", ", a_.layout, ", cutlass::ComplexTransform::kNone, ", a_.alignment, ",");
     out_.line("  ", b_.element, ", ", b_.layout, ", cutlass::ComplexTransform::kNone, ", b_.alignment, ",");
-    out_.line("  ", element_d, ", cutlass::layout::RowMajor, ", tree.elements_per_access, ", ", accumulator, ", ",
-              accumulator, ",");
+    out_.line("  ", tree.element_map, ", cutlass::layout::RowMajor, ", tree.elements_per_access, ", ", accumulator,
+              ", ", accumulator, ",");
     out_.line("  cutlass::arch::OpClassTensorOp, cutlass::arch::Sm80, ThreadblockShape, WarpShape,");
     out_.line("  cutlass::gemm::GemmShape<", instruction, ">, ", problem_.name, ",");
     out_.line("  cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8>, ", stages_sm80(problem_),
@@ -360,8 +374,8 @@ class KernelWriter {
       out_.blank();
       out_.line("template <class T>");
       {
-        const auto body =
-            out_.block("__global__ void fill_kernel(T* place, T value, int64_t count, int64_t items, int64_t stride)");
+        const auto body = out_.block(
+            "__global__ void fill_elements(T* place, T value, int64_t count, int64_t items, int64_t stride)");
         out_.line("int64_t const all = count * items;");
         out_.line(
             "for (int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x; i < all; i += int64_t(gridDim.x) * "
@@ -374,7 +388,7 @@ class KernelWriter {
             "void fill(void* place, T value, int64_t count, int64_t items, int64_t stride, cudaStream_t stream)");
         out_.line("if (stride == 0) items = 1;");
         out_.line(
-            "if (count * items > 0) fill_kernel<T><<<64, 256, 0, stream>>>(static_cast<T*>(place), value, count, "
+            "if (count * items > 0) fill_elements<T><<<64, 256, 0, stream>>>(static_cast<T*>(place), value, count, "
             "items, stride);");
       }
       {
@@ -394,16 +408,17 @@ class KernelWriter {
     out_.line("struct BoundTensor {  // cute has a Tensor");
     out_.line("  char const* name;");
     out_.line("  int64_t bytes, alignment;  // of an element; of addresses and strides");
+    out_.line("  int along;                 // the size that is as well, which lies side by side; -1: none");
     out_.line("};");
     {
       const auto body = out_.block_with("};", "constexpr BoundTensor tensor_table[] =");
-      const auto row = [&](const std::string& name, DType dtype, int64_t alignment) {
-        out_.line("{", host::literal_text(name), ", ", types::byte_size(dtype), ", ", alignment, "},");
+      const auto row = [&](const std::string& name, DType dtype, int64_t alignment, int along) {
+        out_.line("{", host::literal_text(name), ", ", types::byte_size(dtype), ", ", alignment, ", ", along, "},");
       };
-      row("A", *problem_.a, a_.alignment * types::byte_size(*problem_.a));
-      row("B", *problem_.b, b_.alignment * types::byte_size(*problem_.b));
+      row("A", *problem_.a, a_.alignment * types::byte_size(*problem_.a), a_.along);
+      row("B", *problem_.b, b_.alignment * types::byte_size(*problem_.b), b_.along);
       for (const size_t i : tensors_)
-        row(problem_.operands[i].name, problem_.operands[i].dtype, text_.tree.alignments[i]);
+        row(problem_.operands[i].name, problem_.operands[i].dtype, text_.tree.alignments[i], text_.tree.whole_along[i]);
     }
     out_.line("constexpr int tensor_count = ", tensors_.size() + 2, ";");
     out_.blank();
@@ -426,6 +441,10 @@ class KernelWriter {
       out_.line(
           "  if (reinterpret_cast<uintptr_t>(tensors[i]) % t.alignment != 0) return failed(-3, \"%s is not aligned to "
           "%lld bytes\", t.name, (long long)t.alignment);");
+      out_.line("  if (t.along >= 0 && sizes[t.along] * t.bytes % t.alignment != 0)");
+      out_.line(
+          "    return failed(-4, \"%s has %lld elements side by side: not a multiple of %lld bytes\", t.name, (long "
+          "long)sizes[t.along], (long long)t.alignment);");
       out_.line("  for (int s = 2 * i; s < 2 * i + 2; ++s) {");
       out_.line("    if (strides[s] * t.bytes % t.alignment != 0)");
       out_.line(
@@ -480,7 +499,6 @@ class KernelWriter {
     out_.line("  return 0;");
     out_.line("}");
     out_.line("if (sizes[2] == 0) return failed(-5, \"k is 0: CUTLASS's main loop needs at least one step\");");
-    if (fills && is_sm80()) out_.line("fill_reductions(sizes, tensors, strides, stream);");
     if (const auto longest = longest_sum(problem_))
       out_.line("if (sizes[2] > ", *longest, ") return failed(-12, \"k is %lld: sums of more than ", *longest,
                 " products saturate\", (long long)sizes[2]);");
@@ -494,6 +512,7 @@ class KernelWriter {
     out_.line(
         "if (status != cutlass::Status::kSuccess) return failed(-7, \"CUTLASS cannot do this: %s\", "
         "cutlassGetStatusString(status));");
+    if (fills && is_sm80()) out_.line("fill_reductions(sizes, tensors, strides, stream);");
     out_.line("status = gemm.initialize(arguments, workspace, stream);");
     out_.line(
         "if (status != cutlass::Status::kSuccess) return failed(-8, \"CUTLASS did not start: %s\", "

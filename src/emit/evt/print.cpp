@@ -14,13 +14,19 @@
 namespace codetta::emit::evt {
 namespace {
 
-// "cute::Stride<int64_t, cute::Int<1>, cute::Int<0>>": 0 and 1 are part of the type.
+// 0 and 1 are part of the type, but where rows and columns both are 1 apart, as those of one column are: other sizes
+// have other rows.
+bool is_fixed(const std::array<Dim, 3>& strides, size_t axis) {
+  if (is(strides[axis], 0)) return true;
+  return is(strides[axis], 1) && (axis == 1 || (axis == 0 && !is(strides[1], 1)));
+}
+
+// "cute::Stride<int64_t, cute::Int<1>, cute::Int<0>>"
 std::string stride_type(const std::array<Dim, 3>& strides, const char* dynamic = "int64_t") {
   std::string text = "cute::Stride<";
   for (size_t axis = 0; axis < 3; ++axis) {
     if (axis > 0) text += ", ";
-    const bool fixed = is(strides[axis], 0) || (is(strides[axis], 1) && axis < 2);
-    text += !fixed ? dynamic : is(strides[axis], 0) ? "cute::Int<0>" : "cute::Int<1>";
+    text += !is_fixed(strides, axis) ? dynamic : is(strides[axis], 0) ? "cute::Int<0>" : "cute::Int<1>";
   }
   return text + ">";
 }
@@ -60,8 +66,9 @@ class Printer {
     tree_.destination = dag_.destination;
     for (const Operand& tensor : problem_.operands)
       tree_.alignments.push_back(static_cast<int>(types::byte_size(tensor.dtype)));
-    if (!is_sm80() && tree_.source) tree_.alignments[*tree_.source] = 16;
-    if (!is_sm80() && tree_.destination) tree_.alignments[*tree_.destination] = 16;
+    tree_.whole_along.resize(problem_.operands.size(), -1);
+    if (!is_sm80() && tree_.source) in_vectors(*tree_.source, dag_.source_strides, 16);
+    if (!is_sm80() && tree_.destination) in_vectors(*tree_.destination, dag_.destination_strides, 16);
     const DType d = tree_.destination ? operand(*tree_.destination).dtype : problem_.accumulator;
     tree_.element_d = tree_.destination ? cpp_type(d) : cpp_type(problem_.accumulator);
     tree_.stride_d = tree_.destination ? stride_type(dag_.destination_strides) : "";
@@ -92,13 +99,22 @@ class Printer {
       set_access();
     }
   }
-  // Sm80: one width for all tensors that are accessed element by element.
+  // It is read or written so many bytes at a time, none of which is left over at the end of a row.
+  void in_vectors(size_t operand, const std::array<Dim, 3>& strides, int bytes) {
+    tree_.alignments[operand] = std::max(tree_.alignments[operand], bytes);
+    tree_.whole_along[operand] = is_row_major(strides) ? 1 : 0;
+  }
+  // Sm80: one width, in elements, for all that threads read and write along rows. Of values by column, which are read
+  // in vectors as well, wide ones may take several.
   void set_access() {
-    const DType stored = tree_.destination ? operand(*tree_.destination).dtype : problem_.accumulator;
-    int together = 128 / types::bits(stored);
+    DType stored = tree_.destination ? operand(*tree_.destination).dtype : problem_.accumulator;
     bool assumed = false;
+    int together = access_elements({Dim(), Dim::constant(1), Dim()}, problem_.shape.back(), 8, problem_.hints, assumed);
+    const auto is_along_rows = [](const Node& node) {
+      return node.kind == Kind::AuxLoad || node.kind == Kind::Store || node.kind == Kind::Row;
+    };
     for (const Node& node : dag_.nodes) {
-      if (node.kind != Kind::AuxLoad && node.kind != Kind::Store) continue;
+      if (!is_along_rows(node)) continue;
       if (!is_row_major(node.strides)) {
         fail(node,
              fmt::format(
@@ -110,13 +126,20 @@ class Printer {
         return;
       }
       const int bits = types::bits(operand(node.operand).dtype);
-      together = std::min(together, access_elements(node.strides, bits, problem_.hints, assumed));
+      const int own = access_elements(node.strides, problem_.shape.back(), bits, problem_.hints, assumed);
+      if (node.kind != Kind::Row || own < 128 / bits) together = std::min(together, own);
     }
-    together = store_access_sm80(problem_, types::bits(stored), together);
+    const auto access_of = [&](DType type) {
+      return store_access_sm80(problem_, types::bits(type), std::min(together, 128 / types::bits(type)));
+    };
+    // Visitors store what they like; what the map takes D for is what threads hand over.
+    if (!hands_over_sm80(problem_.accumulator, stored, access_of(stored))) stored = problem_.accumulator;
+    together = access_of(stored);
     tree_.elements_per_access = together;
+    tree_.element_map = cpp_type(stored);
     for (const Node& node : dag_.nodes) {
-      if (node.kind != Kind::AuxLoad && node.kind != Kind::Store) continue;
-      tree_.alignments[node.operand] = std::min(16, together * types::bits(operand(node.operand).dtype) / 8);
+      if (is_along_rows(node))
+        in_vectors(node.operand, node.strides, std::min(16, together * types::bits(operand(node.operand).dtype) / 8));
     }
     if (assumed)
       tree_.notes.emplace_back(fmt::format(
@@ -194,7 +217,7 @@ class Printer {
     if (is_sm80()) {
       if (!uses_map_) return;
       out_.line("using OutputTileThreadMap = cutlass::epilogue::threadblock::OutputTileThreadLayout<");
-      out_.line("  ThreadblockShape, WarpShape, ", tree_.element_d, ", ", tree_.elements_per_access, ", 1>;");
+      out_.line("  ThreadblockShape, WarpShape, ", tree_.element_map, ", ", tree_.elements_per_access, ", 1>;");
       return;
     }
     const bool needed = aliases_.str().find("EpilogueDescriptor") != std::string::npos;
@@ -350,18 +373,25 @@ class Printer {
     const Operand& tensor = operand(node.operand);
     const std::string element = cpp_type(tensor.dtype), stride = stride_type(node.strides);
     bool assumed = false;
-    const int bits = types::bits(tensor.dtype), together = access_elements(node.strides, bits, problem_.hints, assumed);
+    const int bits = types::bits(tensor.dtype);
+    int together = access_elements(node.strides, Dim(), bits, problem_.hints, assumed);
+    const bool by_tma = together * bits >= 128 && has_tma_format(tensor.dtype);
+    if (by_tma) {
+      tree_.alignments[node.operand] = 16;
+    } else {
+      together = access_elements(node.strides, extent_of(problem_, node.strides), bits, problem_.hints, assumed);
+      in_vectors(node.operand, node.strides, together * bits / 8);
+    }
     if (assumed)
       tree_.notes.push_back(
           fmt::format("{}: strides are multiples of {} bytes for the likely sizes; check others before use",
                       tensor.name, together * bits / 8));
-    tree_.alignments[node.operand] = std::max(tree_.alignments[node.operand], together * bits / 8);
     const std::string style = load ? "" : ", " + rounding();
     const std::string base = "cutlass::epilogue::fusion::Sm90Aux" + std::string(load ? "Load<" : "Store<");
-    if (together * bits < 128 || !has_tma_format(tensor.dtype)) {
+    if (!by_tma) {
       tree_.notes.push_back(fmt::format("{}: moved element by element, since {}", tensor.name,
-                                        together * bits < 128 ? "its strides are no multiples of 16 bytes"
-                                                              : "CUTLASS has no TMA format of its type"));
+                                        has_tma_format(tensor.dtype) ? "its strides are no multiples of 16 bytes"
+                                                                     : "CUTLASS has no TMA format of its type"));
       return alias(
           load ? "Aux" : "Store",
           base + "0, void, " + element + style + ", " + stride + ", void, void, " + std::to_string(together) + ">",
@@ -454,8 +484,7 @@ class Printer {
     return result;
   }
   [[nodiscard]] std::string stride_text(size_t index, const std::array<Dim, 3>& strides, size_t axis) const {
-    if (is(strides[axis], 0)) return "_0{}";
-    if (axis < 2 && is(strides[axis], 1)) return "_1{}";
+    if (is_fixed(strides, axis)) return is(strides[axis], 0) ? "_0{}" : "_1{}";
     return spelling_.stride(index, static_cast<int>(axis), strides[axis]);
   }
   // "{}" where the type says all.
@@ -463,7 +492,7 @@ class Printer {
     bool fixed = true;
     std::string text = "{";
     for (size_t axis = 0; axis < 3; ++axis) {
-      fixed = fixed && (is(node.strides[axis], 0) || (axis < 2 && is(node.strides[axis], 1)));
+      fixed = fixed && is_fixed(node.strides, axis);
       const std::string stride = stride_text(node.operand, node.strides, axis);
       const bool one_element = node.kind == Kind::Scalar || node.kind == Kind::ScalarReduce;
       text += (axis > 0 ? ", " : "") +

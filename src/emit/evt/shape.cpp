@@ -119,6 +119,15 @@ int store_access_sm80(const Problem& problem, int bits, int most) {
   return 1;
 }
 
+// DefaultIteratorsTensorOp of CUTLASS 4.2 (epilogue/threadblock/default_epilogue_tensor_op.h).
+bool hands_over_sm80(DType accumulator, DType d, int access) {
+  const bool vectors = access == 4 || access == 8 || access == 16;
+  if (types::is_fp8(d) && accumulator == DType::f32) return vectors;
+  if (accumulator != DType::i32 || d == DType::i32 || d == DType::f32) return true;
+  if (d == DType::i8 || d == DType::u8) return vectors;
+  return (d == DType::f16 || d == DType::bf16) && access == 8;
+}
+
 Result<void> check_copies_sm80(const Problem& problem, bool a_k_major, bool b_k_major) {
   bool of_a = false, other = false;
   if (problem.a == DType::f32 && !b_k_major && problem.tile[1] == 16)

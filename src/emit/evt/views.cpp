@@ -57,20 +57,24 @@ bool has_tma_format(DType dtype) { return dtype != DType::i16; }
 
 bool is_row_major(const std::array<Dim, 3>& strides) { return is(strides[1], 1); }
 
-int access_elements(const std::array<Dim, 3>& strides, int bits, const std::map<std::string, int64_t>& hints,
-                    bool& assumed) {
+const Dim& extent_of(const Problem& problem, const std::array<Dim, 3>& strides) {
+  return problem.shape[problem.shape.size() - (is_row_major(strides) ? 1 : 2)];
+}
+
+int access_elements(const std::array<Dim, 3>& strides, const Dim& extent, int bits,
+                    const std::map<std::string, int64_t>& hints, bool& assumed) {
   int64_t together = 128 / bits;
-  const size_t dense = is_row_major(strides) ? 1 : 0;
-  for (size_t axis = 0; axis < 3; ++axis) {
-    if (axis == dense) continue;
-    const auto constant = strides[axis].as_constant();
+  std::array<Dim, 3> multiples = strides;
+  multiples[is_row_major(strides) ? 1 : 0] = extent;
+  for (const Dim& multiple : multiples) {
+    const auto constant = multiple.as_constant();
     if (constant) {
       together = std::min(together, power_of_two_in(*constant));
       continue;
     }
     int64_t proven = together;
-    while (proven > 1 && !is(mod(strides[axis], Dim::constant(proven)), 0)) proven /= 2;
-    const auto likely = strides[axis].evaluate(hints);
+    while (proven > 1 && !is(mod(multiple, Dim::constant(proven)), 0)) proven /= 2;
+    const auto likely = multiple.evaluate(hints);
     const int64_t hinted = likely ? std::min(together, power_of_two_in(*likely)) : proven;
     if (hinted > proven) assumed = true;
     together = std::max(proven, hinted);
@@ -227,10 +231,10 @@ Result<std::array<Dim, 3>> Views::reduced(size_t operand, Kind kind, ir::NodeId 
 Result<void> Views::collective(size_t operand, const std::array<Dim, 3>& strides, ir::NodeId node) const {
   const Operand& tensor = problem_.operands[operand];
   const bool rows = !is(strides[0], 0), columns = !is(strides[1], 0);
-  const auto wrong = [&](const std::string& why) -> Error {
-    return at(node, fmt::format("{} cannot be moved by TMA", tensor.name))
-        .reason(why)
-        .help("pad its rows to a multiple of 16 bytes, or use a cuda target, whose kernels take any strides");
+  const auto wrong = [&](const std::string& why, const std::string& help = "pad its rows to a multiple of 16 bytes") {
+    return Error(at(node, fmt::format("{} cannot be moved by TMA", tensor.name))
+                     .reason(why)
+                     .help(help + ", or use a cuda target, whose kernels take any strides"));
   };
   if (!rows || !columns) return wrong("it has one value for several elements");
   if (!has_tma_format(tensor.dtype)) {
@@ -240,9 +244,14 @@ Result<void> Views::collective(size_t operand, const std::array<Dim, 3>& strides
   }
   const int bits = types::bits(tensor.dtype);
   bool assumed = false;
-  const int together = access_elements(strides, bits, problem_.hints, assumed);
-  if (together * bits >= 128) return {};
+  const Dim& extent = extent_of(problem_, strides);
+  if (access_elements(strides, extent, bits, problem_.hints, assumed) * bits >= 128) return {};
   const size_t outer = is_row_major(strides) ? 0 : 1;
+  if (access_elements(strides, Dim(), bits, problem_.hints, assumed) * bits >= 128)
+    return wrong(fmt::format("its {} have {} elements of {} bytes: not a multiple of 16 bytes, which CUTLASS asks for "
+                             "however far they lie apart",
+                             outer == 0 ? "rows" : "columns", extent.to_string(), bits / 8),
+                 fmt::format("make {} a multiple of {}", outer == 0 ? "N" : "M", 128 / bits));
   return wrong(fmt::format("its {} lie {} elements of {} bytes apart, and its items {}: not multiples of 16 bytes",
                            outer == 0 ? "rows" : "columns", strides[outer].to_string(), bits / 8,
                            strides[2].to_string()));

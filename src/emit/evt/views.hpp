@@ -37,11 +37,12 @@ class Views {
   const Problem& problem_;
 };
 
-// How many elements from the start of a row (or column) on are surely together and aligned: a power of 2, at most 16
-// bytes. `assumed` becomes true where only likely values of symbols say so.
-int access_elements(const std::array<Dim, 3>& strides, int bits, const std::map<std::string, int64_t>& hints,
-                    bool& assumed);
-bool has_tma_format(DType dtype);                      // of CUTLASS's, which leave i16 out
+// How many elements from the start of a row (or column) on are surely together and aligned, and divide its `extent`: a
+// power of 2, at most 16 bytes. `assumed` becomes true where only likely values of symbols say so.
+int access_elements(const std::array<Dim, 3>& strides, const Dim& extent, int bits,
+                    const std::map<std::string, int64_t>& hints, bool& assumed);
+const Dim& extent_of(const Problem& problem, const std::array<Dim, 3>& strides);  // of a row, or a dense column
+bool has_tma_format(DType dtype);                                                 // of CUTLASS's, which leave i16 out
 bool is_row_major(const std::array<Dim, 3>& strides);  // consecutive columns are consecutive in memory
 
 }  // namespace codetta::emit::evt
