@@ -48,7 +48,7 @@ struct GpuGemmConfig {
   DType b_dtype = DType::f32;
   DType accumulator = DType::f32;  // f32, f64 or i32
   MathMode math = MathMode::Strict;
-  bool a_k_major = true;   // consecutive k of a row of A are adjacent (else consecutive rows are); Simt: ignored
+  bool a_k_major = true;   // consecutive k of a row of A are adjacent (else consecutive rows are); of Simt likely
   bool b_k_major = false;  // consecutive k of a column of B are adjacent (else consecutive columns are)
   int32_t tile_m = 64, tile_n = 64, tile_k = 16;  // of a block's accumulators; tile_n counts accumulator columns
   int32_t stages = 1;

@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 
 #include "types/dtype.hpp"
 
@@ -49,8 +50,10 @@ GpuGemmConfig simt_base(const GpuProblem& p, int tile_m, int width) {
   c.a_dtype = p.shape.a;
   c.b_dtype = p.shape.b;
   c.accumulator = p.shape.accumulator;
-  c.a_k_major = p.shape.a_k_stride == 1;  // of made factors: which way they are computed
-  c.b_k_major = p.shape.b_k_stride == 1;
+  // Of made factors: which way they are computed. Of others neighbouring threads take elements in this order.
+  const auto along_k = [](int64_t k, int64_t other) { return k == 1 || std::abs(k) <= std::abs(other); };
+  c.a_k_major = along_k(p.shape.a_k_stride, p.shape.a_row_stride);
+  c.b_k_major = along_k(p.shape.b_k_stride, p.shape.b_col_stride);
   c.tile_m = c.piece_rows = tile_m;
   c.tile_n = static_cast<int32_t>(width * p.ways());
   c.piece_cols = width;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/checked.hpp"
+#include "device/host/fold.h"
 #include "ir/analyses.hpp"
 #include "package/cpu_call.hpp"
 #include "package/gpu_call.hpp"
@@ -47,16 +48,19 @@ int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& f
   if (!copies || alignment_ == Alignment::Hinted) return whole_alignment;
   const ir::TensorType& type = graph.type(source);
   const int64_t element = types::byte_size(type.dtype);
-  const size_t rank = type.shape.size();
-  const Dim one = Dim::constant(1), &row = type.shape[rank - 1], &rows = type.shape[rank - 2];
-  int32_t found = rows == one || !factor.view.empty() ? whole_alignment : proven_alignment(row, element);
+  const Dim one = Dim::constant(1);
+  int32_t found = whole_alignment;
   for (const package::FactorDim& dim : factor.view) {
     const Dim stride = dim.scale * elements_inside(type.shape, dim.dim);
     if (!(stride == one) && !(dim.size == one)) found = std::min(found, proven_alignment(stride, element));
   }
-  if (factor.view.empty() &&
-      std::any_of(type.shape.begin(), type.shape.end() - 2, [&](const Dim& dim) { return !(dim == one); }))
-    found = std::min(found, proven_alignment(rows * row, element));
+  if (factor.view.empty()) {  // of what is seen otherwise there may be one dim
+    const size_t rank = type.shape.size();
+    const Dim &row = type.shape[rank - 1], &rows = type.shape[rank - 2];
+    if (!(rows == one)) found = proven_alignment(row, element);
+    if (std::any_of(type.shape.begin(), type.shape.end() - 2, [&](const Dim& dim) { return !(dim == one); }))
+      found = std::min(found, proven_alignment(rows * row, element));
+  }
   return lies_anywhere(graph, source) ? std::min(found, static_cast<int32_t>(element)) : found;
 }
 
@@ -244,7 +248,8 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   see(region.a, gemm.a_batch_stride, gemm.a_skip, gemm.a_row_stride, gemm.a_k_stride);
   see(region.b, gemm.b_batch_stride, gemm.b_skip, gemm.b_k_stride, gemm.b_col_stride);
   // Where items are taken for further rows, it is planned so.
-  if (gemm.inner == 0 && gemm.b_batch_stride == 0 && gemm.a_batch_stride != 0 && !region.a.transposed &&
+  const bool rows_follow = region.a.view.empty() || fold::follow(gemm.m, gemm.a_batch_stride, gemm.a_row_stride);
+  if (gemm.inner == 0 && gemm.b_batch_stride == 0 && gemm.a_batch_stride != 0 && !region.a.transposed && rows_follow &&
       batch_folds(region.lowered.program, gemm.batch, gemm.m)) {
     if (const auto rows = base::checked_mul(gemm.batch, gemm.m)) {
       gemm.m = *rows;
@@ -267,13 +272,20 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   }
   // Then only kernels fit that copy them first, or take one element at a time.
   const auto apart = [](int64_t elements) { return 2 * std::min(elements, int64_t{1} << 40) + 1; };
-  if (any_a) {
-    gemm.a_row_stride = apart(gemm.k);
-    gemm.a_k_stride = 2;
+  // Neighbours are as likely to lie along the dim where they were as anywhere else.
+  const auto lies = [&](int64_t& inside, int64_t& across, int64_t elements) {
+    inside = 2;
+    across = apart(elements);
+  };
+  if (any_a && (cpu || gemm.a_k_stride == 1)) {
+    lies(gemm.a_k_stride, gemm.a_row_stride, gemm.k);
+  } else if (any_a) {
+    lies(gemm.a_row_stride, gemm.a_k_stride, gemm.m);
   }
-  if (any_b) {
-    gemm.b_k_stride = apart(own_columns);
-    gemm.b_col_stride = 2;
+  if (any_b && gemm.b_k_stride == 1) {
+    lies(gemm.b_k_stride, gemm.b_col_stride, gemm.k);
+  } else if (any_b) {
+    lies(gemm.b_col_stride, gemm.b_k_stride, own_columns);
   }
   gemm.epilogue_alignment = epilogue_alignment(scope, region);
   gemm.beside = bytes_beside(scope, region);

@@ -128,7 +128,7 @@ struct RegionOptions {
   std::vector<bool> contiguous{}, gaps{};
   // By graph input and output: elements of its last dim may lie apart; empty: those of none do.
   std::vector<bool> apart_inputs{}, apart_outputs{};
-  // What a product reads where one of these lies is copied where its leading dims may not have one stride for all.
+  // What a product reads where one of these lies is copied where a launch may not take the strides of its leading dims.
   bool even_factors = false;
   bool turned_copies = true;   // a step may copy what has its dims in another order
   bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at

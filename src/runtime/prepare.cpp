@@ -329,9 +329,10 @@ class Execution::State::Preparing : PassiveSteps {
     if (!even || s_.kernels[step.kernel].fused == nullptr) return even;
     const Buffer& buffer = p_.buffers[step.product->a];
     const TensorView& a = s_.bindings.tensors[step.product->a];
-    if (!is_bound(buffer) || a.rank() < 2) return {};
     const package::FactorView& view = step.product->a_view;  // k is its last dim
+    if (!is_bound(buffer) || (view.empty() && a.rank() < 2)) return {};
     const int along_k = a.rank() - (view.empty() ? step.product->a_transposed ? 2 : 1 : view.back().dim + 1);
+    if (along_k < 0) return {};  // there is one k
     const int64_t apart = view.empty() || view.back().scale == types::Dim::constant(1) ? 1 : 2;
     Result<void> fits = check_rows(buffer.name, a.size(along_k), a.stride(along_k) * apart);
     if (!fits) *s_.options.unaligned = true;

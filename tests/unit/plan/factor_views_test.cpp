@@ -56,6 +56,9 @@ constexpr ViewCase view_cases[] = {
      "y = reshape(permute(p @ permute(reshape(v, (b, t, 4, 16)), (0, 2, 1, 3)), (0, 2, 1, 3)), (b, s, 64))", 0, 1},
     // One stride for the items.
     {"x: f32['s', 4, 16], w: f32[4, 16, 8]", "y = permute(x, (1, 0, 2)) @ w", 0, 1},
+    // Matrices out of one dim.
+    {"x: f32['s', 64], w: f32[4096]", "y = x @ reshape(w, (64, 64))", 0, 1},
+    {"x: f32[1024], w: f32[64, 16]", "y = reshape(x, (16, 64)) @ w", 0, 1},
     // Heads of a symbolic number are one dim with the batch, and put back by a map.
     {"q: f32['b', 's', 'h', 16], k: f32['b', 't', 'h', 16]",
      "y = exp(permute(q, (0, 2, 1, 3)) @ permute(k, (0, 2, 3, 1)))", 1, 2},
@@ -97,6 +100,50 @@ TEST(FactorViews, WhereverTensorsLie) {
         ASSERT_TRUE(plan) << target << text << plan.error().render();
         EXPECT_EQ(found_views(*plan).views, one.views) << target << text;
       }
+    }
+  }
+}
+
+// Items are further rows where those of one follow those of another in memory.
+TEST(FactorViews, ItemsAreRowsWhereTheyFollow) {
+  const struct {
+    const char *parameters, *body;
+    int64_t items;
+  } cases[] = {
+      {"x: f32[4, 's', 16], w: f32[16, 8]", "y = x @ w", 1},
+      {"x: f32[4096], w: f32[16, 8]", "y = reshape(x, (8, 32, 16)) @ w", 1},
+      {"x: f32['s', 4, 16], w: f32[16, 8]", "y = permute(x, (1, 0, 2)) @ w", 4},
+  };
+  for (const auto& one : cases) {
+    const std::string text = std::string("def f(") + one.parameters + "):\n    " + one.body + "\n    return y\n";
+    for (const char* target : {"cpu:avx2", "cuda:sm_80", "hip:gfx942"}) {
+      const auto plan = views_on(target, text);
+      ASSERT_TRUE(plan) << plan.error().render();
+      EXPECT_EQ(plan->kernels[0].shape.batch, one.items) << target << text;
+    }
+  }
+}
+
+// Kernels that nothing is known for have an order in which neighbouring threads take elements all the same.
+TEST(FactorViews, AnywhereIsLikelyInOrder) {
+  const struct {
+    const char *parameters, *body;
+    bool a_k_major, b_k_major;
+  } cases[] = {
+      {"x: f32['m', 64], w: f32[64, 'n']", "y = x @ w", true, false},
+      {"x: f32['m', 64], w: f32['n', 64]", "y = x @ transpose(w)", true, true},
+      {"x: f32[64, 'm'], w: f32[64, 'n']", "y = transpose(x) @ w", false, false},
+  };
+  for (const auto& one : cases) {
+    const std::string text = std::string("def f(") + one.parameters + "):\n    " + one.body + "\n    return y\n";
+    for (const char* target : {"cuda:sm_90a", "hip:gfx942"}) {
+      const auto plan = views_on(target, text, plan::Alignment::Any);
+      ASSERT_TRUE(plan) << plan.error().render();
+      const plan::PlannedKernel& kernel = plan->kernels[0];
+      const package::GpuGemmConfig& config = package::gpu(kernel.discovery.candidates[kernel.chosen].config);
+      ASSERT_EQ(config.family, package::GpuFamily::Simt);
+      EXPECT_EQ(config.a_k_major, one.a_k_major) << target << text;
+      EXPECT_EQ(config.b_k_major, one.b_k_major) << target << text;
     }
   }
 }
