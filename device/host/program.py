@@ -373,9 +373,20 @@ def _given(table, name, what):
         _fail(f"{what} {name} is not provided")
 
 
-def _evenly_spaced(array, name, unaligned=True):
-    if array.size and _items(array) is None:
-        _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced", unaligned)
+def _evenly_spaced(*factors, unaligned=True):
+    """Arrays and names of what a product reads as it lies: each takes two strides for its leading dims at most, the
+    second one after as many items as those of the others."""
+    inner = 0
+    for array, name in factors:
+        if not array.size:
+            continue
+        items = _items(array)
+        if items is None:
+            _fail(f"E0610: {name} does not fit: its leading dims are not evenly spaced", unaligned)
+        if items[2] and inner not in (0, items[2]):
+            _fail(f"E0610: {name} does not fit: {items[2]} of its items lie one way, and {inner} of the other factor",
+                  unaligned)
+        inner = items[2] or inner
 
 
 def _donated(array, unit, name):
@@ -537,7 +548,7 @@ def _factor(array, transposed, batch, rows, cols, name):
     if transposed:
         array = np.swapaxes(array, -1, -2)
     have = int(np.prod(array.shape[:-2], dtype=np.int64))
-    _evenly_spaced(array, name, False)  # work may be done
+    _evenly_spaced((array, name), unaligned=False)  # work may be done
     if array.shape[-2:] != (rows, cols) or have not in (1, batch):
         _fail(f"E0610: {name} does not fit: the product takes [{rows}, {cols}] in a batch of {batch}")
     return array
@@ -644,7 +655,7 @@ def _launch(engine, index, config, split, phases, reductions, fused, plain, a, b
     nowhere = 0, 0, 0
 
     def place(view):
-        stride, skip, inner = _items(view) or nowhere
+        stride, skip, inner = _items(view) or nowhere if view.size else nowhere
         if inner and gemm.inner not in (0, inner):
             _fail(f"E0610: {inner} items of a factor lie one way, and {gemm.inner} of another")
         gemm.inner = inner or gemm.inner

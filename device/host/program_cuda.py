@@ -546,7 +546,7 @@ def _factor(array, transposed, batch, rows, cols, name):
     if transposed:
         array = array.swapped()
     have = int(np.prod(array.shape[:-2], dtype=np.int64))
-    _evenly_spaced(array, name)
+    _evenly_spaced((array, name))
     if array.shape[-2:] != (rows, cols) or have not in (1, batch):
         _fail(f"E0610: {name} does not fit: the product takes [{rows}, {cols}] in a batch of {batch}")
     return array

@@ -49,6 +49,27 @@ for given, made in (("x", ""), ("k", ""), ("", "s"), ("xk", "sy")):
     assert all(np.array_equal(*pair) for pair in zip(got, (s, y))), (given, made)
 """
 
+# Two strides of each factor, of which the second come after 3 items of x and 2 of k.
+UNLIKE = """def attend(x: f32["b", 3, "m", 8], k: f32[3, "b", 8, "n"]):
+    p = exp(x)
+    y = reshape(x, (3 * b, m, 8)) @ reshape(k, (3 * b, 8, n))
+    return p, y
+"""
+PYTHON_UNLIKE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import unlike_module as module, numpy as np
+random = np.random.default_rng(4)
+x, k = random.standard_normal((2, 3, 5, 8), np.float32), random.standard_normal((3, 2, 8, 7), np.float32)
+def turned(a):
+    return np.ascontiguousarray(a.swapaxes(0, 1)).swapaxes(0, 1)
+want = x.reshape(6, 5, 8) @ k.reshape(6, 8, 7)
+for a, b in ((x, k), (turned(x), k), (x, turned(k)), (turned(x), turned(k))):
+    p, y = np.zeros_like(x), np.zeros((6, 5, 7), np.float32)
+    assert module.call(a, b, p, y) == 0, module.get_last_error()
+    assert np.allclose(y, want, atol=1e-5) and np.allclose(p, np.exp(x))
+"""
+
 
 class Laid:
     """The elements of a dense tensor, somewhere in memory of their own: `strides` in elements, from `begin` on."""
@@ -167,6 +188,26 @@ class Layouts(unittest.TestCase):
         build(UNEVEN, "uneven")
         (WORK / "uneven_module.py").write_text(codetta("emit", WORK / "uneven.py", "--what=python", "--hint", "m=5").stdout)
         run(sys.executable, "-B", "-c", PYTHON_USER, WORK)
+        build(UNLIKE, "unlike")
+        (WORK / "unlike_module.py").write_text(codetta("emit", WORK / "unlike.py", "--what=python").stdout)
+        run(sys.executable, "-B", "-c", PYTHON_UNLIKE, WORK)
+
+    def test_factors_whose_second_strides_are_unlike(self):
+        library = Library(build(UNLIKE, "unlike")[0], "unlike")
+        shapes = {"x": (2, 3, 5, 8), "k": (3, 2, 8, 7), "p": (2, 3, 5, 8), "y": (6, 5, 7)}
+        turned = {"x": (40, 80, 8, 1), "k": (56, 168, 7, 1)}
+        flat = {name: Laid(None, shape, [math.prod(shape[d + 1:]) for d in range(len(shape))], 0) for name, shape in shapes.items()}
+        random.seed(7)
+        for name in "xk":
+            flat[name].memory[:] = [random.uniform(-1, 1) for _ in flat[name].memory]
+        for moved in ("", "x", "k", "xk"):
+            laid = {name: Laid(flat[name].values() if name in "xk" else None, shapes[name],
+                               turned[name] if name in moved else flat[name].strides, 0) for name in shapes}
+            self.assertEqual(library("attend_tensors", (Tensor * 4)(*(t.tensor() for t in laid.values())), ctypes.c_int32(4), None,
+                                     ctypes.c_int64(0), None), 0, f"{moved}: {library.text()}")
+            if not moved:
+                flat = laid
+            self.assertEqual(laid["y"].values(), flat["y"].values(), moved)
 
     def test_what_has_its_place_costs_nothing(self):
         """Constants lie as the library has them: only the scores of the digits have kernels of two forms."""

@@ -618,12 +618,14 @@ class PythonPrinter {
           load != nullptr && !p_.buffers[load->buffer].external.empty())
         once(fmt::format("_given(weights, {}, \"E0615: constant\")", py_quoted(p_.buffers[load->buffer].external)));
       if (const auto* launch = std::get_if<LaunchKernel>(&step); launch != nullptr && launch->product) {
+        std::string uneven;
         for (const uint32_t b : package::factors_read(p_, *launch)) {
           const Product& product = *launch->product;
           const bool seen = !(b == product.a ? product.a_view : product.b_view).empty();
           if (bound(p_.buffers[b]) && p_.buffers[b].shape.size() > 3 && !seen)
-            once(fmt::format("_evenly_spaced(v{}, {})", b, name(b)));
+            uneven += fmt::format("(v{}, {}), ", b, name(b));
         }
+        if (!uneven.empty()) once(fmt::format("_evenly_spaced({})", uneven.substr(0, uneven.size() - 2)));
         const auto* const config = std::get_if<CpuGemmConfig>(&p_.kernels[launch->kernel].config);
         const uint32_t a = launch->product->a;
         if (config != nullptr && config->family == CpuFamily::Fused && bound(p_.buffers[a])) {
