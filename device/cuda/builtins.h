@@ -18,13 +18,13 @@
 
 namespace codetta::gpu {
 
-// Global memory that this thread may write later. Compilers take neither the stores below nor those of another type for
-// stores to it, so that these loads say themselves that nothing moves across them. __ldg: memory that no thread writes
-// while the kernel runs.
 template <class T>
 CODETTA_FN void store_global(T* p, T value) {
   *p = value;
 }
+// Global memory that this thread may write later. Compilers take neither the stores below nor those of another type for
+// stores to it, so that these loads say themselves that nothing moves across them. __ldg: memory that no thread writes
+// while the kernel runs.
 template <class T>
 CODETTA_FN T load_global(const T* p) {
   static_assert(sizeof(T) == 8 || sizeof(T) == 4 || sizeof(T) == 2 || sizeof(T) == 1);

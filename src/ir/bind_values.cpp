@@ -107,8 +107,8 @@ Result<void> ValueBinder::bind(ValueId id) {
   return {};
 }
 
-// Kernels know one stride for all leading dims of a factor. One that lacks some of the other's, but not all of them,
-// has none: it is repeated along those.
+// A factor that lacks some of the other's leading dims, but not all of them, is repeated along those. Where that is
+// read again instead of stored, the plan knows (plan/factor_views.hpp).
 Result<NodeId> ValueBinder::repeated(NodeId factor, NodeId other, const Value& value) {
   const std::vector<Dim>&own = builder_.type(factor).shape, &others = builder_.type(other).shape;
   if (own.size() < 2 || others.size() < 2) return factor;

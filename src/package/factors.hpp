@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factors of products as launches read them: a matrix, or matrices at one stride.
+// Factors of products as launches read them: a matrix, or matrices at two strides (device/host/items.h).
 #pragma once
 
 #include <vector>

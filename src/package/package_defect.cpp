@@ -435,7 +435,8 @@ class PackageWalk {
     if (s.product) {
       if (Defect defect = defect_of_factors(p_, s, kernel)) return defect;
       if (!kernel.epilogue.makes_a()) {
-        if (Defect defect = factor(s.product->a, a_dtype(kernel.config), s.product->a_view)) return defect;
+        if (Defect defect = factor(s.product->a, a_dtype(kernel.config), s.product->a_view, s.product->a_transposed))
+          return defect;
       }
       if (Defect defect = factors_b(*s.product, kernel)) return defect;
       if (Defect defect = known(s.product->k)) return defect;
@@ -587,11 +588,11 @@ class PackageWalk {
   }
 
  private:
-  Defect factor(uint32_t buffer, DType dtype, const FactorView& view) {
+  Defect factor(uint32_t buffer, DType dtype, const FactorView& view, bool transposed) {
     if (Defect defect = readable(buffer)) return defect;
     const Buffer& factor = p_.buffers[buffer];
-    if (factor.dtype != dtype || (view.empty() && factor.shape.size() < 2) || view.size() == 1)
-      return fmt::format("{} is no factor of the product", name(buffer));
+    const bool form = view.empty() ? factor.shape.size() >= 2 : view.size() >= 2 && view.size() <= 4 && !transposed;
+    if (factor.dtype != dtype || !form) return fmt::format("{} is no factor of the product", name(buffer));
     for (const FactorDim& dim : view) {
       if (dim.dim >= factor.shape.size()) return fmt::format("{} has no dim {} from the last", name(buffer), dim.dim);
       if (Defect defect = all_known(std::array{dim.scale, dim.size})) return defect;
@@ -606,7 +607,8 @@ class PackageWalk {
     if (!product.b_made.empty() && product.b_made.size() != count)
       return fmt::format("{} prologues of {} products", product.b_made.size(), count);
     for (size_t i = 0; i < count && product.b_made.empty() && !kernel.epilogue.makes_b(); ++i) {
-      if (Defect defect = factor(product.factor_b(i), b_dtype(kernel.config), product.b_view)) return defect;
+      if (Defect defect = factor(product.factor_b(i), b_dtype(kernel.config), product.b_view, product.b_transposed))
+        return defect;
     }
     for (size_t i = 0; i < product.b_made.size(); ++i) {
       const Prologue& made = product.b_made[i];

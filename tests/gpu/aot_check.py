@@ -6,6 +6,7 @@ oracle, and the libraries to the runs in process: the same bits, or, where a run
 or another compiler made the library, the same numbers. Standard library only."""
 import array
 import ctypes
+import itertools
 import json
 import math
 import os
@@ -42,9 +43,9 @@ PROGRAMS = {
                {"x": ("m", "n"), "decay": (), "gate": ("m", "n"), "bias": ("n",)}, {"y": ("m", "n")}, "f",
                [{"m": 64, "n": 500}, {"m": 1, "n": 1}, {"m": 1000, "n": 33}, {"m": 0, "n": 7}]),
 }
-# Factors of two leading dims, which another program copies where they have no one stride.
-UNEVEN = """def attend(x: f16["b", 3, "m", 64], k: f16["b", 3, "m", 64]):
-    s = cast(exp(x @ transpose(k, 2, 3) * 0.125), f16)
+# Factors of three leading dims, which another program copies where they have more strides than two.
+UNEVEN = """def attend(x: f16["b", 3, 2, "m", 64], k: f16["b", 3, 2, "m", 64]):
+    s = cast(exp(x @ transpose(k, 3, 4) * 0.125), f16)
     y = cast(s @ k, f16)
     return s, y
 """
@@ -222,32 +223,32 @@ F16 = 11
 
 
 def turned(data, shape):
-    """The f16 elements of a row-major tensor with its third dim outermost and gaps of 8 elements: bytes and strides."""
-    b, h, m, n = shape
-    row, plane = n + 8, b * h * (n + 8)
-    made = bytearray(b"\xa5" * (2 * m * plane))
-    strides = (h * row, row, plane, 1)
-    for i in range(b * h * m):
-        at = 2 * (i // (h * m) * strides[0] + i // m % h * strides[1] + i % m * strides[2])
+    """The f16 elements of a row-major tensor with its rows outermost, leading dims the other way round and gaps of 8 elements: bytes
+    and strides."""
+    *leading, n = shape
+    strides = tuple((n + 8) * math.prod(leading[:i]) for i in range(len(leading))) + (1,)
+    made = bytearray(b"\xa5" * (2 * (n + 8) * math.prod(leading)))
+    for i, place in enumerate(itertools.product(*map(range, leading))):
+        at = 2 * sum(index * stride for index, stride in zip(place, strides))
         made[at:at + 2 * n] = data[2 * n * i:2 * n * (i + 1)]
     return bytes(made), strides
 
 
 def check_uneven(folder, driver):
-    """Tensors whose leading dims have no one stride give the bits that row-major ones give, and nothing is written into gaps."""
+    """Tensors whose leading dims have three strides give the bits that row-major ones give, and nothing is written into gaps."""
     library = Library(folder / "libattend.so", "attend", "attend_tensors")
-    shapes = {"x": (2, 3, 40, 64), "k": (2, 3, 40, 64), "s": (2, 3, 40, 40), "y": (2, 3, 40, 64)}
+    shapes = {"x": (2, 3, 2, 40, 64), "k": (2, 3, 2, 40, 64), "s": (2, 3, 2, 40, 40), "y": (2, 3, 2, 40, 64)}
     given = {name: values(shapes[name], "e", 1, seed) for seed, name in enumerate("xk")}
 
     def call(laid_otherwise):
         tensors, memory = [], {}
         for name, shape in shapes.items():
             data = given.get(name, b"\xa5" * (2 * math.prod(shape)))
-            strides = tuple(math.prod(shape[i + 1:]) for i in range(4))
+            strides = tuple(math.prod(shape[i + 1:]) for i in range(5))
             if name in laid_otherwise:
                 data, strides = turned(data, shape)
             memory[name] = driver.upload(data), len(data)
-            tensors.append(Tensor(memory[name][0].value, F16, 4, (ctypes.c_int64 * 8)(*shape), (ctypes.c_int64 * 8)(*strides)))
+            tensors.append(Tensor(memory[name][0].value, F16, 5, (ctypes.c_int64 * 8)(*shape), (ctypes.c_int64 * 8)(*strides)))
         status = library.call((Tensor * 4)(*tensors), ctypes.c_int32(4), None, ctypes.c_int64(0), None)
         assert status == 0, f"attend, {laid_otherwise} turned: {status}: {library.error().decode()}"
         results = {name: driver.download(*memory[name]) for name in "sy"}

@@ -124,6 +124,8 @@ TEST(Package, FactorsAsTheirProductSeesThem) {
   };
   EXPECT_EQ(wrong([](auto& p) { p.a_view[1].dim = 2; }), "buffer 0 (A) has no dim 2 from the last");
   EXPECT_EQ(wrong([](auto& p) { p.a_view.resize(1); }), "buffer 0 (A) is no factor of the product");
+  EXPECT_EQ(wrong([](auto& p) { p.a_view.resize(5); }), "buffer 0 (A) is no factor of the product");
+  EXPECT_EQ(wrong([](auto& p) { p.a_transposed = true; }), "buffer 0 (A) is no factor of the product");
   EXPECT_EQ(wrong([](auto& p) { p.a_view[0].size = types::Dim::symbol("z"); }), "symbol z is not defined yet");
 }
 
