@@ -11,7 +11,7 @@ namespace codetta::metal_compile {
 struct Unit {
   std::string label;    // "swiglu metal_simdgroup_64x64x32_apple7 bf16 nt"
   std::string source;   // in one piece, as `codetta build` writes it
-  bool golden = false;  // compiled in every slice
+  bool golden = false;  // half of these are in every slice
 };
 
 // All of them, each source once, in a fixed order. `problem` names what could not be emitted, if anything.

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every golden Metal case; every configuration of every family with a plain store, in every layout; the epilogues of
-// everyday use with the configurations that discovery offers for them; random epilogues; and maps.
+// everyday use with the configurations that discovery offers for them; random epilogues; maps; and the kernels of the
+// programs among the examples.
 #include "unit.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
 
+#include "base/files.hpp"
 #include "emit/metal.hpp"
+#include "emit/package.hpp"
 #include "golden/case.hpp"
 #include "plan/families_metal.hpp"
 #include "support/plain_store.hpp"
@@ -212,6 +216,40 @@ class Collector {
     }
   }
 
+  // All kernels of the programs among the examples, of usual sizes and of small ones, for a family with matrices of a
+  // SIMD group and one without; steps that Metal has no form of are refused.
+  void add_programs() {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(CODETTA_SOURCE_DIR "/examples/programs"))
+      files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    size_t planned = 0;
+    for (const std::filesystem::path& file : files) {
+      const auto text = base::read_file(file.string(), size_t{1} << 16);
+      const auto graph = test::bind_program_text(text ? *text : "");
+      for (const char* family : {"apple9", "mac2"}) {
+        for (const auto& hints :
+             std::vector<std::vector<std::pair<std::string, int64_t>>>{{}, {{"b", 2}, {"s", 128}}}) {
+          const auto plan = graph ? plan::plan_program(*graph, {Backend::metal, CpuIsa::generic, family}, {}, hints)
+                                  : Result<plan::Plan>(graph.error());
+          if (!plan && plan.error().code() == static_cast<uint16_t>(diag::Code::target_lacks)) continue;
+          const auto package = plan ? emit::emit_package(*plan, {}) : Result<package::Package>(plan.error());
+          if (!package) {
+            problem_ = file.string() + ": " + package.error().render();
+            return;
+          }
+          ++planned;
+          for (const package::Kernel& kernel : package->kernels) {
+            if (seen_.insert(kernel.source).second)
+              units_.push_back({"program " + file.stem().string() + " " + kernel.name + " " + family,
+                                emit::whole_metal_text(kernel.source), false});
+          }
+        }
+      }
+    }
+    if (planned < 2 * files.size()) problem_ = "most programs among the examples have no form for Metal";
+  }
+
   std::vector<Unit> take() { return std::move(units_); }
 
  private:
@@ -240,6 +278,7 @@ std::vector<Unit> all_units(std::string& problem) {
   if (collector.random() < random_kernels && problem.empty())
     problem = "most random epilogues: only " + std::to_string(collector.random()) + " of them can be fused";
   collector.add_maps();
+  collector.add_programs();
   std::vector<Unit> units = collector.take();
   units.push_back({"copies and fills", emit::whole_metal_text("#include \"device/metal/kernels/bytes.h\"\n"), true});
   return units;
