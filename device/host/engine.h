@@ -16,7 +16,7 @@ using cpu::u8;
 
 // Of the functions of src/runtime/cpu/host_library.cpp and the structs that they take: raised when one changes, so that
 // a module that was emitted before says so. device/host/program.py has it, too.
-inline constexpr i32 host_interface = 5;
+inline constexpr i32 host_interface = 6;
 
 // package::CpuGemmConfig.
 struct GemmConfig {

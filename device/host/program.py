@@ -100,7 +100,7 @@ class _Extent(ctypes.Structure):
                 ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))]
 
 
-_INTERFACE = 5  # host_interface of device/host/engine.h
+_INTERFACE = 6  # host_interface of device/host/engine.h
 
 
 def _library(path):
@@ -252,6 +252,14 @@ def _symbol(old, value, divisor, name):
 
 def _stride(array, dim):
     return array.strides[dim] // array.itemsize
+
+
+def _ascending(array, dim, name):
+    """A stride that a kernel takes."""
+    stride = _stride(array, dim)
+    if stride < 0:
+        _fail(f"E0610: the stride of dim {dim} of {name} is negative: it is {stride} elements, and a kernel takes it")
+    return stride
 
 
 def _pool(pools, index, count, alignment):

@@ -57,6 +57,9 @@ class _Kernel(ctypes.Structure):
                                       "argument_count")]
 
 
+_PLANS_NOTHING = (0,) * (len(_Kernel._fields_) - 10)  # of a kernel of the user's
+
+
 class _Limits(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("multiprocessors", ctypes.c_int32), ("max_grid", ctypes.c_int64 * 3)]
 
@@ -121,11 +124,12 @@ class _Loaded:
         self.name = name
         self.keep = [_table(_Entry, [(*e[:2], e[2].encode(), *e[3:]) for e in entries]), _table(_Map, maps),
                      _table(_GpuReduction, reductions), _table(_OperandFacts, operands)]
-        self.table = _Kernel(name.encode(), *numbers, *self.keep, len(entries), len(maps), len(reductions),
-                             len(operands), arguments)
+        self.table = _Kernel(name.encode(), *numbers or _PLANS_NOTHING, *self.keep, len(entries), len(maps),
+                             len(reductions), len(operands), arguments)
         self.images = _files(base64.b64decode(image))
         self.modules = [_cu(f"Failed to load kernel {name}", driver.cuModuleLoadData(file)) for file in self.images]
         self.functions, self.fits = [], {}
+        self.user, self.allowed = None, 0  # of a kernel of the user's: limits, dynamic shared memory that it may have
         attribute = driver.CUfunction_attribute
         for entry in self.keep[0][:len(entries)]:
             for module in self.modules:
@@ -150,17 +154,21 @@ class _Context:
         driver = engine.driver
         self.device = _cu("Failed to find the context's device", driver.cuCtxGetDevice())
         self.name = _cu("Failed to name the device", driver.cuDeviceGetName(256, self.device)).rstrip(b"\0")
-        fact = lambda name: _cu("Failed to ask for a fact of the device", driver.cuDeviceGetAttribute(
-            getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_" + name), self.device))
-        self.major = fact("COMPUTE_CAPABILITY_MAJOR")
-        minor = fact("COMPUTE_CAPABILITY_MINOR")
+        self.driver = driver
+        self.major = self.fact("COMPUTE_CAPABILITY_MAJOR")
+        minor = self.fact("COMPUTE_CAPABILITY_MINOR")
         if self.major != CAPABILITY[0] or (minor != CAPABILITY[1] if CAPABILITY[2] else minor < CAPABILITY[1]):
             _fail(f"E0430: the kernels are compiled for {ARCHITECTURE}, and {self.name.decode()} has compute "
                   f"capability {self.major}.{minor}")
-        self.limits = _Limits(self.name, fact("MULTIPROCESSOR_COUNT"), (ctypes.c_int64 * 3)(
-            *(fact("MAX_GRID_DIM_" + axis) for axis in "XYZ")))
+        self.limits = _Limits(self.name, self.fact("MULTIPROCESSOR_COUNT"), (ctypes.c_int64 * 3)(
+            *(self.fact("MAX_GRID_DIM_" + axis) for axis in "XYZ")))
         self.kernels, self.constants = {}, {}
         self.fault = None  # host memory that kernels tell in what they find wrong
+        self.user = None  # limits of launches of kernels of the user's
+
+    def fact(self, name):
+        return _cu("Failed to ask for a fact of the device", self.driver.cuDeviceGetAttribute(
+            getattr(self.driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_" + name), self.device))
 
 
 class _GpuEngine:
@@ -177,6 +185,8 @@ class _GpuEngine:
         self.lib.codetta_host_gpu_packing.restype = ctypes.c_void_p
         for name in ("step_bytes", "put", "move", "look"):
             getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_int64
+        for name in ("launch", "cooperative", "size", "map"):
+            getattr(self.lib, "codetta_host_gpu_user_" + name).restype = ctypes.c_bool
         self.contexts, self.primary, self.lock = {}, None, threading.Lock()
         _cu("Failed to start the driver", driver.cuInit(0))
 

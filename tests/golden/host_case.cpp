@@ -82,6 +82,27 @@ def own_kernel(x: f32["m", 64], w: f32[64, 64], scale: f32):
     y = s @ w
     return y
 )";
+constexpr const char* own_source = R"(
+#pragma codetta kernel(x: f32[m, n], scale: f32, out y: f32[m, n])
+#pragma codetta sizes(m: i32, n, stride(x, 0)) config(ROWS = 4)
+#pragma codetta block(32, ROWS) grid(2 * ceil_div(m, 2 * ROWS)) shared(4 * n * ROWS) cluster(2) dependent
+#pragma codetta map(x, box(ROWS, 32), swizzle(128)) window(y, bytes = 4 * n * m, percent = 60)
+extern "C" __global__ void own(const __grid_constant__ TensorMap x, float scale, float* y, int m, int64_t n, int64_t stride) {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+)";
+
+constexpr const char* convolution = R"(
+def convolution(x: bf16["b", 14, 14, 64]):
+    y = user_kernel("own", x, out="f32[b, 14, 14]")
+    return y
+)";
+constexpr const char* cooperative_source = R"(
+#pragma codetta kernel(x: bf16[b, h, w, c], out y: f32[b, h, w])
+#pragma codetta im2col(x, filter(3, 3), padding(1, 2), padding_after(2, 1), dilation(2, 1), stride(1, 2), channels(64), pixels(64))
+#pragma codetta block(128) grid(b) cooperative
+extern "C" __global__ void own(const __grid_constant__ TensorMap x, float* y) {}
+)";
 
 constexpr HostCase placed(HostCase c) {
   c.places = true;
@@ -164,26 +185,9 @@ def branch(x: f32["m", "k"], w: f32["k", "n"], flag: bool[1]):
       placed(HostCase{"host_cuda_writes", "cuda:sm_80", "", "", writes}),
       placed(HostCase{"host_cuda_externs", "cuda:sm_80", "", "", externs}),
       // All that a launch can ask for, but what no two of can be asked for at once: host_cuda_cooperative has the rest.
-      placed(HostCase{"host_cuda_own_kernel", "cuda:sm_90a", "", "", own, HostCase::Form::Cpp, R"(
-#pragma codetta kernel(x: f32[m, n], scale: f32, out y: f32[m, n])
-#pragma codetta sizes(m: i32, n, stride(x, 0)) config(ROWS = 4)
-#pragma codetta block(32, ROWS) grid(2 * ceil_div(m, 2 * ROWS)) shared(4 * n * ROWS) cluster(2) dependent
-#pragma codetta map(x, box(ROWS, 32), swizzle(128)) window(y, bytes = 4 * n * m, percent = 60)
-extern "C" __global__ void own(const __grid_constant__ TensorMap x, float scale, float* y, int m, int64_t n, int64_t stride) {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-)"}),
-      placed(HostCase{"host_cuda_cooperative", "cuda:sm_90a", "", "", R"(
-def convolution(x: bf16["b", 14, 14, 64]):
-    y = user_kernel("own", x, out="f32[b, 14, 14]")
-    return y
-)",
-                      HostCase::Form::Cpp, R"(
-#pragma codetta kernel(x: bf16[b, h, w, c], out y: f32[b, h, w])
-#pragma codetta im2col(x, filter(3, 3), padding(1, 2), padding_after(2, 1), dilation(2, 1), stride(1, 2), channels(64), pixels(64))
-#pragma codetta block(128) grid(b) cooperative
-extern "C" __global__ void own(const __grid_constant__ TensorMap x, float* y) {}
-)"}),
+      placed(HostCase{"host_cuda_own_kernel", "cuda:sm_90a", "", "", own, HostCase::Form::Cpp, own_source}),
+      placed(HostCase{"host_cuda_cooperative", "cuda:sm_90a", "", "", convolution, HostCase::Form::Cpp,
+                      cooperative_source}),
       placed(HostCase{"host_hip_own_kernel", "hip:gfx942", "", "", own, HostCase::Form::Cpp, R"(
 #pragma codetta kernel(x: f32[m, n], scale: f32, out y: f32[m, n])
 #pragma codetta sizes(m: i32, n, stride(x, 0)) config(ROWS = 4)
@@ -200,6 +204,9 @@ extern "C" __global__ void own(const float* x, float scale, float* y, int m, int
       placed(HostCase{"host_python_cuda_chain", "cuda:sm_90a", "", "", chain, HostCase::Form::Python}),
       placed(HostCase{"host_python_cuda_control", "cuda:sm_80", "", "", control, HostCase::Form::Python}),
       placed(HostCase{"host_python_cuda_writes", "cuda:sm_80", "", "", writes, HostCase::Form::Python}),
+      placed(HostCase{"host_python_cuda_own_kernel", "cuda:sm_90a", "", "", own, HostCase::Form::Python, own_source}),
+      placed(HostCase{"host_python_cuda_cooperative", "cuda:sm_90a", "", "", convolution, HostCase::Form::Python,
+                      cooperative_source}),
   };
   return cases;
 }
@@ -229,7 +236,7 @@ std::set<std::string> steps_of(const package::Package& package) {
 Result<std::string> python_text(package::Package package) {
   for (package::Kernel& kernel : package.kernels) kernel.binary = "code of " + kernel.name;
   CODETTA_TRY(std::string text, emit::host::emit_python(package, {}));
-  for (const char* file : {"host/program.py", "host/program_cuda.py"}) {
+  for (const char* file : {"host/program.py", "host/program_cuda.py", "host/program_cuda_user.py"}) {
     const std::string_view begin = device::find_file(file)->text;
     if (const size_t at = text.find(begin); at != std::string::npos)
       text.replace(at, begin.size(), std::string("... ") + file + " ...\n");

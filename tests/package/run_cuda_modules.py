@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs emitted modules for CUDA over the pretended cuda.bindings. Each line of the list is: module, file for what
 happens, then DTYPE:SHAPE for each argument, as Codetta names types, or an array's typestr; ^STRIDES behind it for a tensor with others than those of rows, +BYTES for one that
-lies so far from where allocations begin, @PLACE for one that lies elsewhere. What happens: the result, a line a tensor with its address and
+lies so far from where allocations begin, @PLACE for one that lies elsewhere. =NUMBER is a number. What happens: the result, a line a tensor with its address and
 bytes, a line a launch. Usage: run_cuda_modules.py LIST [NAME=STATUS of a function that fails]"""
+import ast
 import importlib.util
 import math
 import pathlib
@@ -62,6 +63,8 @@ def main():
         name, status = failing.split("=")
         if name == "capability":
             driver.CAPABILITY[:] = divmod(int(status), 10)
+        elif name == "cooperative":
+            driver.COOPERATIVE[0] = int(status)
         else:
             driver.FAIL[name] = int(status)
     for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
@@ -69,8 +72,11 @@ def main():
         spec = importlib.util.spec_from_file_location("module", module_file)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        tensors = []
+        arguments, tensors = [], []
         for form in forms:
+            if form.startswith("="):
+                arguments.append(ast.literal_eval(form[1:]))
+                continue
             form, _, place = form.partition("@")
             form, _, shift = form.partition("+")
             form, _, strides = form.partition("^")
@@ -79,8 +85,10 @@ def main():
                 name, tuple(int(n) for n in shape.split(",") if n), int(shift or 0), place))
             if strides:
                 tensors[-1].strides = [int(n) for n in strides.split(",")]
+            arguments.append(tensors[-1])
         driver.LAUNCHES.clear()
-        code = module.call(*tensors)
+        driver.CALLS.clear()
+        code = module.call(*arguments)
         if module._engine is not None:
             check_returns(module._engine.lib)
         lines = [f"result {code} {module.get_last_error()}".strip()]

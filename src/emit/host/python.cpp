@@ -8,9 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/host/python_text.hpp"
+#include "emit/host/python_user.hpp"
+#include "emit/host/steps.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
 #include "package/factors.hpp"
@@ -52,10 +53,7 @@ class PythonPrinter {
 
   // What stands in front of the programs; of the first one.
   std::string head() {
-    const device::EmbeddedFile* head = device::find_file("host/program.py");
-    text_ = std::string(head == nullptr ? std::string_view() : head->text);
-    if (const device::EmbeddedFile* more = gpu_ ? device::find_file("host/program_cuda.py") : nullptr)
-      text_ += "\n\n" + std::string(more->text);
+    text_ = module_head(p_);
     text_ += fmt::format("\n\n# ---- the program {}\n\n", py_comment(p_.name));
     text_ += module_constants(p_, o_, shared_);
     return std::exchange(text_, {});
@@ -95,7 +93,7 @@ class PythonPrinter {
         value = fmt::format("v{}.shape[{}]", s.buffer, s.dim);
         break;
       case From::Stride:
-        value = fmt::format("_stride(v{}, {})", s.buffer, s.dim);
+        value = fmt::format("_ascending(v{}, {}, {})", s.buffer, s.dim, name(s.buffer));
         break;
       case From::Value:
         shaped(s.buffer);
@@ -245,10 +243,12 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const LaunchKernel& s) {
+    const package::Kernel& kernel = p_.kernels[s.kernel];
     LaunchOptions plain_options;
     plain_options.programmatic = s.options.programmatic;
-    if (!(s.options == plain_options)) return refused(s, "grids, clusters, tensor maps and L2 windows are of GPUs");
-    const package::Kernel& kernel = p_.kernels[s.kernel];
+    const bool own = gpu_ && is_user(kernel.config);
+    if (!own && !(s.options == plain_options))
+      return refused(s, "grids, clusters, tensor maps and L2 windows are of kernels of the user's on GPUs");
     for (const uint32_t buffer : s.arguments) shaped(buffer);
     if (is_user(kernel.config)) return user_launch(s, kernel);
     const Tables tables = tables_of(s, kernel.epilogue);
@@ -297,7 +297,18 @@ class PythonPrinter {
   }
   // A kernel of the user's: its operands in order, then its results.
   Result<void> user_launch(const LaunchKernel& s, const package::Kernel& kernel) {
-    if (gpu_) return refused(s, "kernels of the user's run on CPUs");
+    if (gpu_) {
+      if (const std::string lacks = lacking_in_user(p_, s, kernel); !lacks.empty()) return refused(s, lacks.c_str());
+      const auto number = [this](const Dim& dim) { return expression(dim); };
+      const std::vector<std::string> lines = user_launch_lines(p_, s, kernel_numbers_[s.kernel], number);
+      const int outside = indent_;
+      for (size_t i = 0; i < lines.size(); ++i) {
+        indent_ += i == 1 || i == 3 ? 1 : 0;
+        line("{}", lines[i]);
+      }
+      indent_ = outside;
+      return {};
+    }
     std::string inputs, outputs;
     for (size_t i = 0; i < s.arguments.size(); ++i) {
       const uint32_t b = s.arguments[i];
@@ -467,25 +478,8 @@ class PythonPrinter {
   [[nodiscard]] std::string name(uint32_t buffer) const { return py_quoted(p_.buffers[buffer].name); }
   size_t symbol(const std::string& symbol_name) { return symbols_.emplace(symbol_name, symbols_.size()).first->second; }
 
-  // Dims print as Python; their symbols become the generator's names.
   std::string expression(const Dim& dim) {
-    const std::string text = dim.to_string();
-    std::string result;
-    for (size_t i = 0; i < text.size();) {
-      const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-      if (!letter(text[i])) {
-        result += text[i++];
-        continue;
-      }
-      size_t end = i;
-      while (end < text.size() && (letter(text[end]) || std::isdigit(static_cast<unsigned char>(text[end])) != 0))
-        ++end;
-      const std::string word = text.substr(i, end - i);
-      const bool call = end < text.size() && text[end] == '(';
-      result += call ? word : fmt::format("n{}", symbol(word));
-      i = end;
-    }
-    return result.find(' ') == std::string::npos ? result : "(" + result + ")";
+    return py_expression(dim, [this](const std::string& known) { return fmt::format("n{}", symbol(known)); });
   }
   std::string tuple(const std::vector<Dim>& dims) {
     std::string text = "(";

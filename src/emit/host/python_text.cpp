@@ -2,10 +2,13 @@
 #include "emit/host/python_text.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include <fmt/format.h>
 
+#include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
+#include "emit/host/steps.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
 #include "package/gpu_call.hpp"
@@ -51,7 +54,31 @@ std::string py_comment(std::string_view text) {
   return line;
 }
 
+std::string py_expression(const types::Dim& dim, const std::function<std::string(const std::string&)>& name_of) {
+  const std::string text = dim.to_string();  // which is Python already, but for the symbols
+  std::string result;
+  for (size_t i = 0; i < text.size();) {
+    const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+    if (!letter(text[i])) {
+      result += text[i++];
+      continue;
+    }
+    size_t end = i;
+    while (end < text.size() && (letter(text[end]) || std::isdigit(static_cast<unsigned char>(text[end])) != 0)) ++end;
+    const std::string word = text.substr(i, end - i);
+    const bool call = end < text.size() && text[end] == '(';
+    result += call ? word : name_of(word);
+    i = end;
+  }
+  return result.find(' ') == std::string::npos ? result : "(" + result + ")";
+}
+
 std::string gpu_kernel_row(const package::Kernel& kernel) {
+  if (is_user(kernel.config)) {
+    const std::string& symbol = kernel.entries[0].symbol;
+    return fmt::format("    (b\"{}\", {}, None,  # of the user's\n     ((2, 0, {}, 1, 0, 1), ), (), (), (), 0),\n",
+                       base64(kernel.binary), py_quoted(kernel.name), py_quoted(symbol));
+  }
   const auto* map = std::get_if<GpuMapConfig>(&kernel.config);
   const GpuGemmConfig c = map != nullptr ? pieces_of(*map) : gpu(kernel.config);
   const EpilogueProgram& e = kernel.epilogue;
@@ -104,6 +131,20 @@ std::string cpu_kernel_row(const package::Kernel& kernel, const std::string& pat
                      py_quoted(kernel.source.empty() ? "" : kernel.symbol), py_comment(kernel.name));
 }
 
+std::string module_head(const Package& package) {
+  const bool gpu = package.target.backend != Backend::cpu;
+  std::string text;
+  const auto add = [&](const char* file, bool wanted) {
+    if (!wanted) return;
+    const device::EmbeddedFile* found = device::find_file(file);
+    text += (text.empty() ? "" : "\n\n") + std::string(found == nullptr ? std::string_view() : found->text);
+  };
+  add("host/program.py", true);
+  add("host/program_cuda.py", gpu);
+  add("host/program_cuda_user.py", gpu && has_gpu_user(package));
+  return text;
+}
+
 Result<void> check_kernels(const Package& p, const std::vector<std::string>& paths) {
   const bool gpu = p.target.backend != Backend::cpu;
   if (p.target.backend != Backend::cpu && p.target.backend != Backend::cuda) {
@@ -114,14 +155,12 @@ Result<void> check_kernels(const Package& p, const std::vector<std::string>& pat
   for (size_t i = 0; i < p.kernels.size(); ++i) {
     const package::Kernel& kernel = p.kernels[i];
     if (gpu) {
-      const bool own = !is_vendor(kernel.config) && !is_user(kernel.config);
-      if (is_gpu(kernel.config) && own && !kernel.binary.empty()) continue;
+      const bool compiled = is_gpu(kernel.config) && !is_vendor(kernel.config) && !kernel.binary.empty();
+      if (compiled) continue;
       return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")
           .reason(fmt::format("kernel {} {}", kernel.name,
-                              is_vendor(kernel.config) ? "is one of the vendor's library"
-                              : is_user(kernel.config) ? "is the user's, which has no form in Python on a GPU"
-                                                       : "is not compiled"))
-          .help("compile the package first, without kernels of the vendor's and of the user's");
+                              is_vendor(kernel.config) ? "is one of the vendor's library" : "is not compiled"))
+          .help("compile the package first, without kernels of the vendor's");
     }
     if (kernel.epilogue.phases.size() > max_cpu_phases || kernel.epilogue.reductions.size() > max_cpu_reductions) {
       return diag::error(diag::Code::step_unsupported, "package has no form as a Python module")

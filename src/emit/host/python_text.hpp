@@ -2,6 +2,7 @@
 // Pieces of Python modules that do not depend on where they stand.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ std::string py_quoted(std::string_view text);
 
 // One line of a comment, whatever the text holds.
 std::string py_comment(std::string_view text);
+
+// A dim as Python, in parentheses where it is more than one word; symbols become what `name_of` says.
+std::string py_expression(const types::Dim& dim, const std::function<std::string(const std::string&)>& name_of);
 
 // A compiled kernel for a GPU as the tables of device/host/gpu_plan.h, with its code: an item of KERNELS.
 std::string gpu_kernel_row(const package::Kernel& kernel);
@@ -38,6 +42,8 @@ struct ModuleParts {
   size_t constant(const std::string& bytes);
 };
 
+// What modules like this one begin with: the files of device/host that its package needs.
+std::string module_head(const package::Package& package);
 // `paths`: by kernel, its code as a file; empty: it is inside. Errors: E0614 for kernels that have no form in a module.
 Result<void> check_kernels(const package::Package& package, const std::vector<std::string>& paths);
 // What stands in front of a module's programs, of the first of which this is the package.

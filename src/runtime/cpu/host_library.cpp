@@ -5,6 +5,8 @@
 #include "device/host/engine.h"
 #include "device/host/gpu_plan.h"
 #include "device/host/gpu_steps.h"
+#include "device/host/user_launch.h"
+#include "device/host/user_maps.h"
 
 #define CODETTA_HOST_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -55,6 +57,12 @@ CODETTA_HOST_EXPORT i64 codetta_host_bytes_of(const char* name) {
       {"StepView", sizeof(gpu::host::StepView)},
       {"Fault", sizeof(gpu::Fault)},
       {"Tiled", sizeof(gpu::host::TiledArguments)},
+      {"UserShape", sizeof(gpu::host::UserShape)},
+      {"UserLimits", sizeof(gpu::host::UserLimits)},
+      {"UserMap", sizeof(gpu::host::UserMap)},
+      {"UserMapView", sizeof(gpu::host::UserMapView)},
+      {"UserMapArguments", sizeof(gpu::host::UserMapArguments)},
+      {"UserHook", sizeof(gpu::host::UserHook)},
   };
   static_assert(sizeof(cpu::Operand) == sizeof(gpu::Operand) && sizeof(cpu::ScalarValue) == sizeof(gpu::ScalarValue));
   for (const auto& form : forms) {
@@ -201,6 +209,30 @@ CODETTA_HOST_EXPORT i64 codetta_host_gpu_look(const plan::StepView* view, i32 lo
 }
 CODETTA_HOST_EXPORT bool codetta_host_gpu_fault(codetta::gpu::Fault* word, codetta::gpu::Fault* found) {
   return plan::take_fault(word, *found);
+}
+
+// ---- launches of kernels of the user's: device/host/user_launch.h and user_maps.h, one function each ----
+CODETTA_HOST_EXPORT bool codetta_host_gpu_user_launch(const char* name, const plan::UserShape* shape,
+                                                      const plan::UserLimits* limits, plan::Trouble* trouble) {
+  return plan::check_user_launch(name, *shape, *limits, *trouble);
+}
+CODETTA_HOST_EXPORT bool codetta_host_gpu_user_cooperative(const char* name, const plan::UserShape* shape, i64 held,
+                                                           const char* device, plan::Trouble* trouble) {
+  return plan::check_cooperative(name, *shape, held, device, *trouble);
+}
+CODETTA_HOST_EXPORT bool codetta_host_gpu_user_size(const char* name, i32 index, i64 value, bool narrow,
+                                                    codetta::gpu::u64* bits, plan::Trouble* trouble) {
+  return plan::user_size(name, index, value, narrow, *bits, *trouble);
+}
+CODETTA_HOST_EXPORT bool codetta_host_gpu_user_map(const plan::UserMap* map, const plan::UserMapView* view,
+                                                   plan::UserMapArguments* call, plan::Trouble* trouble) {
+  return plan::user_map(*map, *view, *call, *trouble);
+}
+// What is passed, by address, where a hook takes some of the values and sizes; how many parameters.
+CODETTA_HOST_EXPORT i32 codetta_host_gpu_user_parameters(const plan::UserHook* hook, i32 value_count, i32 size_count,
+                                                         const codetta::gpu::u64* values, codetta::gpu::u64* block,
+                                                         void** parameters) {
+  return plan::user_parameters(*hook, value_count, size_count, values, block, parameters);
 }
 
 CODETTA_HOST_EXPORT bool codetta_host_overlap(const Extent* a, const Extent* b) { return codetta_engine_overlap(a, b); }

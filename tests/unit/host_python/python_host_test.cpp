@@ -213,7 +213,7 @@ TEST_F(PythonHost, FailuresSayWhatAndWhere) {
   other.package.target.isa = cpu_supports(CpuIsa::neon) ? CpuIsa::amx : CpuIsa::neon;
   write("foreign", emit_python(other.package, options_).value(), other.package, other.bindings);
   std::string newer = emit_python(StepProgram().package, options_).value();
-  const std::string number = "_INTERFACE = 5 ";
+  const std::string number = "_INTERFACE = 6 ";
   ASSERT_NE(newer.find(number), std::string::npos);
   write("newer", newer.replace(newer.find(number), number.size(), "_INTERFACE = 7 "), other.package, other.bindings);
   std::string other_struct = emit_python(StepProgram().package, options_).value();
@@ -226,7 +226,7 @@ TEST_F(PythonHost, FailuresSayWhatAndWhere) {
                                  " has 16 bytes for a Reduction, and this module has 12: emit it again with the "
                                  "version that the library is of");
   EXPECT_EQ(result_of("newer"), "-1 E0508: " CODETTA_TEST_HOST
-                                " has interface 5, and this module is emitted for 7: emit it again with the version "
+                                " has interface 6, and this module is emitted for 7: emit it again with the version "
                                 "that the library is of");
   EXPECT_EQ(result_of("range"), "-1 E0618: index 5 is out of range for the size 3: it stands at [1] of index");
   EXPECT_EQ(result_of("shape"), "-1 E0610: a\xC3\xA9 does not fit: it is [2], and [3] is wanted");

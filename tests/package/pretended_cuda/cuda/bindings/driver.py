@@ -5,6 +5,7 @@ import ctypes
 import enum
 
 CAPABILITY = [9, 0]
+COOPERATIVE = [1]  # whether the device can launch such kernels
 FAIL = {}  # name of a function -> its status
 CALLS = []
 LAUNCHES = []  # (function, grid, block, shared bytes, attribute ids with values, parameters)
@@ -23,22 +24,30 @@ def _enumeration(name, **members):
     return enum.IntEnum(name, members)
 
 
-CUfunction_attribute = _enumeration("CUfunction_attribute", CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
+CUfunction_attribute = _enumeration("CUfunction_attribute", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK=0,
+                                    CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES=1,
+                                    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
                                     CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED=14)
 CUdevice_attribute = _enumeration(
     "CUdevice_attribute", CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X=5, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y=6,
     CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z=7, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT=16,
+    CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X=2, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y=3, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z=4,
+    CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH=95, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN=97,
+    CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE=109, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED=127,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76)
 CUpointer_attribute = _enumeration("CUpointer_attribute", CU_POINTER_ATTRIBUTE_MEMORY_TYPE=2,
                                    CU_POINTER_ATTRIBUTE_IS_MANAGED=8, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL=9)
-CUlaunchAttributeID = _enumeration("CUlaunchAttributeID", CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4,
+CUlaunchAttributeID = _enumeration("CUlaunchAttributeID", CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW=1,
+                                   CU_LAUNCH_ATTRIBUTE_COOPERATIVE=2, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4,
                                    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6)
+CUaccessProperty = _enumeration("CUaccessProperty", CU_ACCESS_PROPERTY_NORMAL=0, CU_ACCESS_PROPERTY_STREAMING=1,
+                                CU_ACCESS_PROPERTY_PERSISTING=2)
 CUtensorMapDataType = _enumeration("CUtensorMapDataType", UINT8=0, UINT16=1, UINT32=2, UINT64=4, FLOAT16=6, FLOAT32=7,
                                    FLOAT64=8, BFLOAT16=9)
-CUtensorMapInterleave = _enumeration("CUtensorMapInterleave", NONE=0)
+CUtensorMapInterleave = _enumeration("CUtensorMapInterleave", NONE=0, B16=1, B32=2)
 CUtensorMapSwizzle = _enumeration("CUtensorMapSwizzle", NONE=0, S32=1, S64=2, S128=3)
-CUtensorMapL2promotion = _enumeration("CUtensorMapL2promotion", NONE=0, L2_256B=3)
-CUtensorMapFloatOOBfill = _enumeration("CUtensorMapFloatOOBfill", NONE=0)
+CUtensorMapL2promotion = _enumeration("CUtensorMapL2promotion", NONE=0, L2_64B=1, L2_128B=2, L2_256B=3)
+CUtensorMapFloatOOBfill = _enumeration("CUtensorMapFloatOOBfill", NONE=0, NAN_REQUEST_ZERO_FMA=1)
 
 
 class cuuint64_t(int):
@@ -99,8 +108,13 @@ cuOccupancyMaxActiveClusters = _simple("cuOccupancyMaxActiveClusters", 66)
 
 
 def cuDeviceGetAttribute(attribute, device):
-    values = {5: 2147483647, 6: 65535, 7: 65535, 16: 132, 75: CAPABILITY[0], 76: CAPABILITY[1]}
+    values = {2: 1024, 3: 1024, 4: 64, 5: 2147483647, 6: 65535, 7: 65535, 16: 132, 75: CAPABILITY[0], 76: CAPABILITY[1],
+              95: COOPERATIVE[0], 97: 232448, 109: 134213632, 127: 1}
     return _call("cuDeviceGetAttribute"), values[int(attribute)]
+
+
+def cuFuncGetAttribute(attribute, function):
+    return _call("cuFuncGetAttribute"), {0: 1024, 1: 1024}[int(attribute)]
 
 
 def cuMemAlloc(count):
@@ -151,35 +165,72 @@ def cuModuleLoadData(image):
 
 
 def cuModuleGetFunction(module, name):
-    # The pretended image says behind the name how many bytes of parameters it takes.
+    # The pretended image says behind the name how many bytes of parameters it takes, or each of them does.
     if name + b":" not in module:
         _call("cuModuleGetFunction")
         return 500, None
-    count = int(module[module.index(name + b":") + len(name) + 1:].split(b" ")[0])
-    return _call("cuModuleGetFunction"), (name.decode(), count)
+    counts = module[module.index(name + b":") + len(name) + 1:].split(b" ")[0].split(b",")
+    return _call("cuModuleGetFunction"), (name.decode(), [int(count) for count in counts])
+
+
+def _map(address, numbers):
+    made, mixed = CUtensorMap(), 14695981039346656037
+    for value in numbers:
+        mixed = (mixed ^ int(value) % (1 << 64)) * 1099511628211 % (1 << 64)
+    made.words[0], made.words[1] = address, mixed
+    return made
+
+
+def _types(kind, *lists):
+    """Lists are of the package's own integers, or of Python's, as the real functions want them."""
+    for values in lists:
+        assert all(type(value) is kind for value in values), values
 
 
 def cuTensorMapEncodeTiled(dtype, rank, address, sizes, strides, box, steps, interleave, swizzle, promotion, fill):
-    made, mixed = CUtensorMap(), 14695981039346656037
+    _types(cuuint64_t, sizes, strides)
+    _types(cuuint32_t, box, steps)
     numbers = []
     for i in range(rank):
         numbers += [sizes[i], box[i], steps[i], strides[i] if i + 1 < rank else 0]
-    for value in [*numbers, dtype, interleave, swizzle, promotion, fill]:
-        mixed = (mixed ^ int(value)) * 1099511628211 % (1 << 64)
-    made.words[0], made.words[1] = address, mixed
+    made = _map(address, [*numbers, dtype, interleave, swizzle, promotion, fill])
     return _call("cuTensorMapEncodeTiled"), made
 
 
+def cuTensorMapEncodeIm2col(dtype, rank, address, sizes, strides, lower, upper, channels, pixels, steps, interleave,
+                            swizzle, promotion, fill):
+    _types(cuuint64_t, sizes, strides)
+    _types(cuuint32_t, steps)
+    _types(int, lower, upper)
+    numbers = []
+    for i in range(rank):
+        numbers += [sizes[i], steps[i], strides[i] if i + 1 < rank else 0]
+    for corners in zip(lower, upper):
+        numbers += corners
+    made = _map(address, [*numbers, dtype, interleave, swizzle, promotion, fill, channels, pixels])
+    return _call("cuTensorMapEncodeIm2col"), made
+
+
+def _window(value):
+    window = value.accessPolicyWindow
+    return window.num_bytes, round(1000 * window.hitRatio), int(window.hitProp), int(window.missProp)
+
+
+_SAID = {1: _window, 2: lambda value: (value.cooperative,),
+         4: lambda value: (value.clusterDim.x, value.clusterDim.y, value.clusterDim.z),
+         6: lambda value: (value.programmaticStreamSerializationAllowed,)}
+
+
 def cuLaunchKernelEx(config, function, parameters, extra):
-    name, count = function
-    value = ctypes.c_void_p.from_address(parameters).value
-    attributes = []
-    for attribute in config.attrs:
-        cluster = int(attribute.id) == 4
-        dims = attribute.value.clusterDim if cluster else None
-        attributes.append((int(attribute.id), *((dims.x, dims.y, dims.z) if cluster else
-                                                (attribute.value.programmaticStreamSerializationAllowed,))))
+    name, counts = function
+    passed = b""
+    for i, count in enumerate(counts):
+        one = ctypes.string_at(ctypes.c_void_p.from_address(parameters + 8 * i).value, count)
+        passed += one + bytes(-count % 8 if len(counts) > 1 else 0)
+    attributes = [(int(one.id), *(int(number) for number in _SAID[int(one.id)](one.value))) for one in config.attrs]
+    for one in config.attrs:
+        if int(one.id) == 1:
+            passed += one.value.accessPolicyWindow.base_ptr.to_bytes(8, "little")
     LAUNCHES.append((name, (config.gridDimX, config.gridDimY, config.gridDimZ),
-                     (config.blockDimX, config.blockDimY, config.blockDimZ), config.sharedMemBytes, attributes,
-                     ctypes.string_at(value, count)))
+                     (config.blockDimX, config.blockDimY, config.blockDimZ), config.sharedMemBytes, attributes, passed))
     return (_call("cuLaunchKernelEx"),)
