@@ -155,6 +155,12 @@ struct RunOptions {
   // E0606, E0644, E0647 may come from the copies.
   StepObserver observer{};
   Observed observed = Observed::values;
+  // On a GPU prepare() captures the steps into one CUDA (or HIP) graph, and each run() is one launch of it: the host
+  // pays for a run, not for its kernels (docs/cpp.md). Functions of the caller's are called while the steps are
+  // captured, and by no run. set_workspace() captures anew. A run on a stream that is being captured, and
+  // CompiledProgram::run(), go step by step. E0646 where there can be no graph: a branch or a loop that a tensor
+  // decides, sizes that a run finds, an observer. Of CPUs it counts for nothing.
+  bool graph = false;
   // Asked by prepare() of every step: what is returned is called before that step runs, each time, from the thread that
   // runs, so that a handler of signals can say where code of the caller's has crashed; nothing, for an empty one. The
   // record has no values, both times are 0, and it lives as long as the execution. Of CPUs; where a GPU's kernels go

@@ -240,6 +240,8 @@ int run(int argc, char** argv) {
   run_verb->add_option("--out", program.outputs, "Output: NAME=FILE (.npy or .safetensors)")->allow_extra_args(false);
   run_verb->add_flag("--check", program.check,
                      "Compare with the float64 oracle; parameters that are not given are random");
+  run_verb->add_flag("--graph", program.graph,
+                     "On a GPU: capture the steps into one CUDA (or HIP) graph, and run that");
   run_verb->add_flag("--bisect", program.bisect,
                      "Compare every step with the float64 oracle, and tell the first that is wrong");
   run_verb->add_flag("--values", program.values, "Show what every step writes: least, greatest, mean, NaN, infinities");

@@ -57,6 +57,8 @@ struct Needs {
 constexpr Needs needs[] = {
     {"--device", "a GPU that runs kernels", "it numbers devices of cuda and hip",
      "leave it out, or say --target cuda or --target hip", false, true, true, false, false},
+    {"--graph", "a GPU that runs kernels", "it makes one launch of a program's steps",
+     "leave it out, or say --target cuda or --target hip", false, true, true, false, false},
     {"--cuda-home", "CUDA", "it leads to a CUDA toolkit", "leave it out, or say --target cuda", false, true, false,
      false, true},
     {"--no-vendor", "CUDA", "it leaves kernels of cuBLASLt out", "leave it out, or say --target cuda", false, true,
@@ -151,6 +153,17 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
     if (!other.empty())
       return usage_error(other + " has no effect with --bisect",
                          "every step is compared with the oracle, and what the program computes is not kept",
+                         "leave one of the two out");
+  }
+  if (verb.get_name() == "run" && verb.count("--graph") > 0) {
+    std::string watched = given({"--bisect", "--values", "--trap", "--save-values", "--trace"});
+    if (watched.empty() && verb.count("--kernel") > 0) watched = given({"--check"});
+    if (!watched.empty())
+      return usage_error("--graph is not possible with " + watched,
+                         watched == "--check"
+                             ? "a check takes what kernels of yours compute as it sees them do it, and "
+                               "a graph runs unseen"
+                             : "it watches every step, and a graph runs unseen",
                          "leave one of the two out");
   }
   if (!program && verb.get_name() == "tune" && !given({"--dim"}).empty())

@@ -323,6 +323,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   auto watch = Watch::make(options, places_of(begun->given, options));
   if (!watch) return report(watch.error(), common.json);
   run.check = options.check;
+  run.graph = options.graph;
   run.observer = watch->observer();
   run.observed = run.observer ? watch->observed() : Observed::steps;
   auto done = run(data);

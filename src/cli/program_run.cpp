@@ -180,6 +180,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
   KeptResults kept;
   how.observer = check && user_kernels ? keep_results(kept, observer) : observer;
   how.observed = check && user_kernels ? std::max(observed, Observed::results) : observed;
+  how.graph = graph;
   std::optional<CrashTold> crashes;
   if (user_kernels && !device) {
     crashes.emplace(crash_help, json);

@@ -36,6 +36,7 @@ struct ProgramRun {
   Context& context;
   bool check = false;  // compare with the oracle
   uint64_t seed = 1;
+  bool graph = false;       // the run is one launch
   StepObserver observer{};  // of the run
   Observed observed = Observed::values;
   // Kernels of the user's are called: a check takes their results as given, and one that crashes is told

@@ -46,6 +46,7 @@ struct ProgramOptions {
   std::vector<std::string> kernels;                    // NAME=FILE: sources of kernels that the program calls
   bool force = false;                                  // outputs may overwrite files that the command reads
   bool check = false;
+  bool graph = false;              // on a GPU: the steps as one graph
   bool bisect = false;             // compare every step with the oracle
   bool values = false;             // statistics of what each step writes
   std::string trap;                // nan or inf: the first step that writes one ends the run

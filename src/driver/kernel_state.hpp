@@ -136,6 +136,7 @@ struct GpuPreparation {
   bool capturing = false;  // compiling is E0535
   bool checked = true;
   bool contents = true;  // of a checked run
+  bool graph = false;
   runtime::cuda::FromOutside outside{};
   runtime::cuda::Observer observer{};
   bool* unaligned = nullptr;  // as GpuOptions has it

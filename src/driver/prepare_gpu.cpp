@@ -17,6 +17,7 @@ Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const packag
   runtime::cuda::GpuOptions options;
   options.checked = how.checked;
   options.contents = how.contents;
+  options.graph = how.graph;
   options.allocator = context.options.device_allocator;
   options.outside = std::move(how.outside);
   options.observer = std::move(how.observer);

@@ -555,7 +555,10 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
   const auto in_text = [state](const Error& error) { return placed_in_run(error, *state); };
   if (driver::runs_on_gpu(state->target)) {
     double seconds = state->compile_seconds;
-    driver::GpuPreparation how{.checked = run_options.checked, .contents = !captured, .unaligned = &unaligned};
+    driver::GpuPreparation how{.checked = run_options.checked,
+                               .contents = !captured,
+                               .graph = run_options.graph && !captured,
+                               .unaligned = &unaligned};
     for (const ExternFunction& external : run_options.externs)
       how.outside.externs.push_back({external.name, external.function, external.context});
     if (run_options.observer) how.observer = driver::gpu_observer(records, run_options.observer, run_options.observed);
@@ -628,7 +631,9 @@ Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, S
     return execution.run(stream);
   }
   CODETTA_TRY(const driver::OneRun once, driver::OneRun::make(*state_->context, state_->target, stream));
-  CODETTA_TRY(Execution execution, codetta::prepare(state_, arguments, options, once.capturing));
+  RunOptions of_one_run = options;
+  of_one_run.graph = false;
+  CODETTA_TRY(Execution execution, codetta::prepare(state_, arguments, of_one_run, once.capturing));
   return once.run(execution);
 }
 

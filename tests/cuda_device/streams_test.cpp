@@ -107,6 +107,86 @@ TEST_F(DeviceStreams, CapturedAndReplayed) {
   }
 }
 
+// A program as one graph: the bits of its steps one by one, on several streams in turn, over another workspace, and in
+// a capture of the caller's.
+TEST_F(DeviceStreams, AProgramAsOneGraph) {
+  const auto program =
+      Program::parse(
+          "def f(x: bf16[\"m\", 256], w: bf16[256, 512], b: f32[512], v: bf16[512, 64]):\n"
+          "    h = cast(gelu(x @ w + b), bf16)\n    y = softmax(h @ v)\n    s = sum(y, dim=0)\n    return y, s\n",
+          "program.py")
+          .value();
+  const CompiledProgram compiled = compile(program, cuda, {{"m", 130}}, *context_).value();
+  std::vector<DeviceTensor> tensors;
+  std::vector<NamedArgument> arguments;
+  const auto add = [&](const char* name, DType dtype, const Dims& shape, uint64_t seed) {
+    const Tensor host = Tensor::make(dtype, shape).value();
+    if (seed != 0) fill_random(host, seed, Distribution::Normal, 0.25);
+    tensors.push_back(DeviceTensor::copy_of(*device_, host).value());
+    arguments.push_back({name, tensors.back().view()});
+  };
+  add("x", bf16, {130, 256}, 1);
+  add("w", bf16, {256, 512}, 2);
+  add("b", f32, {512}, 3);
+  add("v", bf16, {512, 64}, 4);
+  add("y", f32, {130, 64}, 0);
+  add("s", f32, {64}, 0);
+  const DeviceStream stream = DeviceStream::make(*device_).value(), other = DeviceStream::make(*device_).value();
+  const auto results = [&] {
+    std::vector<std::byte> bytes;
+    for (size_t i = 4; i < tensors.size(); ++i) {
+      const Tensor host = Tensor::make(f32, tensors[i].view().shape()).value();
+      EXPECT_TRUE(tensors[i].download(host));
+      bytes.insert(bytes.end(), host.view().as<std::byte>(), host.view().as<std::byte>() + host.byte_size());
+      EXPECT_TRUE(tensors[i].fill_bytes(0xFF));
+    }
+    EXPECT_TRUE(device_->synchronize());
+    return bytes;
+  };
+  Execution plain = compiled.prepare(arguments).value();
+  (void)results();
+  ASSERT_TRUE(plain.run(stream));
+  ASSERT_TRUE(stream.synchronize());
+  const std::vector<std::byte> expected = results();
+  RunOptions how;
+  how.graph = true;
+  auto execution = compiled.prepare(arguments, how);
+  ASSERT_TRUE(execution) << execution.error().render();
+  for (const DeviceStream* on : {&stream, &other, &stream}) {
+    ASSERT_TRUE(execution->run(*on));
+    ASSERT_TRUE(on->synchronize());
+    EXPECT_EQ(results(), expected);
+  }
+  const int64_t bytes = execution->workspace_size();
+  const DeviceTensor workspace = DeviceTensor::make(*device_, u8, {bytes + 256}).value();
+  ASSERT_TRUE(execution->set_workspace(const_cast<void*>(static_cast<const void*>(workspace.data())), bytes));
+  ASSERT_TRUE(execution->run(stream));
+  ASSERT_TRUE(stream.synchronize());
+  EXPECT_EQ(results(), expected);
+  begin(stream);
+  ASSERT_TRUE(execution->run(stream));
+  const cu::GraphExecHandle executable = end(stream);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(driver_->call().graph_launch(executable, handle(stream)), cu::Status::Success);
+    ASSERT_TRUE(stream.synchronize());
+    EXPECT_EQ(results(), expected);
+  }
+  (void)driver_->call().graph_exec_destroy(executable);
+  const auto decided = Program::parse(
+                           "def left(x):\n    return relu(x)\ndef right(x):\n    return x * 2.0\n"
+                           "def f(x: f32[\"n\"], flag: bool[1]):\n    y = cond(flag, left, right, x)\n    return y\n",
+                           "p.py")
+                           .value();
+  const DeviceTensor x = DeviceTensor::make(*device_, f32, {8}).value(),
+                     y = DeviceTensor::make(*device_, f32, {8}).value(),
+                     flag = DeviceTensor::make(*device_, boolean, {1}).value();
+  const auto refused = compile(decided, cuda, {}, *context_)
+                           .value()
+                           .prepare({{"x", x.view()}, {"flag", flag.view()}, {"y", y.view()}}, how);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), 646) << refused.error().render();
+}
+
 TEST_F(DeviceStreams, CompilingDuringACaptureIsRefusedAndTheCaptureSurvives) {
   const Problem prepared = product(128, 64, 32), fresh = product(120, 72, 40, f16), summed = reducing(64, 64, 64);
   const DeviceStream stream = DeviceStream::make(*device_).value();

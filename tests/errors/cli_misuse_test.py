@@ -237,6 +237,10 @@ def in_our_words(folder, cache):
     expect(2, "--force has no effect", "gemm", *SIZES, *cache, "--force", "--out", "D=[M,N]:bf16")
     for option in (["--out", "y=y.npy"], ["--check"], ["--values"], ["--trap", "nan"], ["--save-values", folder / "values"], ["--trace", folder / "t.json"]):
         expect(2, f"{option[0]} has no effect with --bisect", "run", folder / "p.py", *cache, "--bisect", *option)
+    expect(2, "--graph has no effect with the target cpu", "run", folder / "p.py", *cache, "--graph", "--target", "cpu")
+    for option in (["--bisect"], ["--values"], ["--trap", "nan"], ["--save-values", folder / "values"], ["--trace", folder / "t.json"]):
+        expect(2, f"--graph is not possible with {option[0]}", "run", folder / "p.py", *cache, "--target", "cuda", "--graph", *option)
+    expect(2, "--graph is not possible with --check", "run", folder / "p.py", *cache, "--target", "cuda", "--graph", "--check", "--kernel", "k=k.cu")
     expect(2, "--hint m is given twice", "run", folder / "p.py", *cache, "--bisect", "--hint", "m=4", "--hint", "m=8")
     expect(2, "--compile-timeout has no effect with --no-compiler", "gemm", *SIZES, *cache, "--no-compiler", "--compile-timeout", 5)
     expect(2, "--cache-dir has no effect with --no-cache", "gemm", *SIZES, *cache, "--no-cache")

@@ -142,6 +142,36 @@ Result<void> Execution::State::settle() {
   return place(own_workspace.address());
 }
 
+namespace {
+
+Error not_one_graph(std::string reason, const char* help) {
+  return diag::error(diag::Code::capture_active, "the program can not be one graph")
+      .reason(std::move(reason))
+      .help(help);
+}
+
+}  // namespace
+
+Result<void> Execution::State::capture() {
+  graph.reset();
+  if (!wants_graph) return {};
+  if (watch != nullptr)
+    return not_one_graph("it is observed: each step is waited for",
+                         "prepare it with an observer or as a graph, not both");
+  if (late != nullptr) {
+    const auto* define = std::get_if<package::DefineSymbol>(late->cause);
+    return not_one_graph(define != nullptr ? fmt::format("the size {} is read from device memory", define->symbol)
+                                           : fmt::format("{} allocates what the steps behind it use",
+                                                         std::get_if<package::CallExtern>(late->cause)->name),
+                         "prepare it without a graph, or pass sizes as scalars");
+  }
+  const RelaxedCapture relaxed(device->driver());  // of this thread: captures of other streams stay valid
+  CODETTA_TRY(const OwnedStream recorded, OwnedStream::make(device));
+  CODETTA_TRY(graph, OwnedGraph::capture(recorded, [this](StreamHandle stream) { return run_list(0, stream); }));
+  wrote = false;
+  return {};
+}
+
 Execution::Execution(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Execution::Execution(Execution&&) noexcept = default;
 Execution& Execution::operator=(Execution&&) noexcept = default;
@@ -162,11 +192,13 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Modul
   state->contents = options.checked && options.contents;
   state->outside = std::move(options.outside);
   state->allocator = options.allocator;
+  state->wants_graph = options.graph;
   if (options.observer) state->watch = std::make_shared<State::Watch>(State::Watch{std::move(options.observer), {}});
   CODETTA_CHECK_OK(package::check(*state->package));
   state->results = std::make_shared<State::Results>(state->package->result_count);
   Result<void> ready = state->prepare();
   if (ready) ready = state->settle();
+  if (ready) ready = state->capture();
   if (options.unaligned != nullptr) *options.unaligned = state->unaligned;
   CODETTA_CHECK_OK(std::move(ready));
   return Execution(std::move(state));
@@ -189,6 +221,14 @@ Result<void> Execution::run(StreamHandle stream) {
     }
     relaxed.emplace(state.device->driver());  // waiting for this stream leaves captures of others as they are
     state.watch->began = std::chrono::steady_clock::now();
+  }
+  if (state.graph) {
+    CODETTA_TRY(const bool capturing, state.device->capturing(stream));
+    if (!capturing) {
+      CODETTA_CHECK_OK(state.graph->launch(stream));
+      state.wrote = true;
+      return {};
+    }
   }
   const Result<void> ran = state.run_list(0, stream);
   state.release_results();
@@ -235,7 +275,7 @@ Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   if (needed != 0 && state_->checked) CODETTA_CHECK_OK(check_place(*state_->device, "the workspace", memory));
   CODETTA_CHECK_OK(state_->place(address));
   state_->own_workspace = DeviceBuffer();
-  return {};
+  return state_->capture();
 }
 
 }  // namespace codetta::runtime::cuda

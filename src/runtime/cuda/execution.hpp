@@ -29,6 +29,11 @@ struct GpuOptions {
   CublasLtHandleRef vendor{};      // for kernels of the vendor's library, which have no module
   DeviceRef device{};              // null: that of a module, or of `vendor`
   FromOutside outside{};
+  // make() captures the steps on a stream of its own into one graph, which every run() then launches; set_workspace()
+  // captures them again. Functions of the caller's are called while that is done, and not by run(). E0646: steps that
+  // read device memory on the host, sizes that a run finds, an observer. A run on a stream that is being captured
+  // enqueues the steps one by one, as without.
+  bool graph = false;
   // As ExecutionOptions::observer. Then run() waits for each step, and can not be captured.
   Observer observer{};
   // Set by a make() that fails only because tensors are aligned less, or lie less densely, than a kernel relies on, or

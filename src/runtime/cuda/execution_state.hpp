@@ -87,6 +87,8 @@ struct Execution::State {
   // Of all launches: each keeps counters of its own, which lie together behind the temporaries.
   int64_t counter_bytes = 0, scratch_bytes = 0;
   DeviceBuffer own_workspace;
+  bool wants_graph = false;
+  std::optional<OwnedGraph> graph;  // last: it goes before what it uses
 
   [[nodiscard]] int64_t temporary_bytes() const {
     return pools_end + (own.bytes() + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
@@ -95,6 +97,8 @@ struct Execution::State {
   Result<void> prepare();
   // Workspace and parameters, behind prepare().
   Result<void> settle();
+  // All steps as one graph, anew; nothing where none is wanted.
+  Result<void> capture();
   void bring_to_declared_rank();
   Result<void> check_places() const;
   Result<void> bind_constants();

@@ -168,6 +168,61 @@ TEST_F(CudaCapture, WhatARefusedCaptureHoldsUsesDonatedTensorsUp) {
   }
 }
 
+// RunOptions::graph: one launch of the graph a run, with the same results.
+TEST_F(CudaCapture, AProgramAsOneGraph) {
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const auto program = Program::parse(
+                           "def two(x: f32[\"rows\", 17], v: f32[17, 20], w: f32[20, 8]):\n    y = (x @ v) @ w\n"
+                           "    return y\n",
+                           "two.py")
+                           .value();
+  const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"rows", 33}}, c).value();
+  std::vector<DeviceTensor> tensors;
+  for (const Dims& shape : {Dims{33, 17}, Dims{17, 20}, Dims{20, 8}, Dims{33, 8}})
+    tensors.push_back(DeviceTensor::make(device, f32, shape).value());
+  const std::vector<NamedArgument> bound{
+      {"x", tensors[0].view()}, {"v", tensors[1].view()}, {"w", tensors[2].view()}, {"y", tensors[3].view()}};
+  RunOptions how;
+  how.graph = true;
+  const DeviceStream stream = DeviceStream::make(device).value();
+  {
+    fake_.launches.clear();
+    Execution execution = compiled.prepare(bound, how).value();
+    EXPECT_TRUE(fake_.launches.empty());
+    EXPECT_EQ(fake_.executables, 1);
+    for (int run = 0; run < 3; ++run) {
+      fake_.calls.clear();
+      ASSERT_TRUE(execution.run(stream));
+      EXPECT_EQ(fake_.count("cuGraphLaunch"), 1U);
+      EXPECT_EQ(fake_.count("cuLaunchKernelEx"), 0U);
+    }
+    EXPECT_EQ(fake_.launches.size(), 6U);
+  }
+  EXPECT_EQ(fake_.executables, 0);
+  fake_.calls.clear();
+  ASSERT_TRUE(compiled.run(bound, stream, how)) << "for one run there is none";
+  EXPECT_EQ(fake_.count("cuGraphLaunch"), 0U);
+  // What a tensor decides is told at its place in the text.
+  const auto decided = Program::parse(
+                           "def yes(h):\n    return h * 2.0\ndef no(h):\n    return h + 1.0\n"
+                           "def f(x: f32[\"m\", 64], p: bool[1]):\n    y = cond(p, yes, no, x)\n    return y\n",
+                           "f.py")
+                           .value();
+  const DeviceTensor x = DeviceTensor::make(device, f32, {8, 64}).value(),
+                     p = DeviceTensor::make(device, DType::boolean, {1}).value(),
+                     y = DeviceTensor::make(device, f32, {8, 64}).value();
+  const std::vector<NamedArgument> arguments{{"x", x.view()}, {"p", p.view()}, {"y", y.view()}};
+  const auto two = compile(decided, {Backend::cuda, {}, ""}, {}, c).value();
+  expect(two.prepare(arguments, how), Code::capture_active, "p is read on the host to decide what runs");
+  EXPECT_TRUE(two.prepare(arguments));
+  // On a CPU there is nothing to capture.
+  const Tensor hx = Tensor::make(f32, {8, 64}).value(), hp = Tensor::make(DType::boolean, {1}).value(),
+               hy = Tensor::make(f32, {8, 64}).value();
+  const auto here = compile(decided, Target::host(), {}, c).value();
+  EXPECT_TRUE(here.run({{"x", hx.view()}, {"p", hp.view()}, {"y", hy.view()}}, {}, how));
+}
+
 TEST_F(CudaCapture, WaitingIsRefused) {
   Context c = context();
   const Device device = Device::open(c).value();
