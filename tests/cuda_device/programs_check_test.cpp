@@ -12,8 +12,11 @@ using Sizes = std::vector<std::pair<std::string, int64_t>>;
 
 class DeviceProgramsChecked : public OnGpu {
  protected:
-  // What is not said is random; indices are in range.
-  void expect_pass(const std::string& text, const Sizes& sizes) {
+  // What is not given is random; indices are in range, and numbers 0.5. `given`: numbers, and tensors in host memory.
+  // `graph`: as one launch, twice.
+  void expect_pass(const std::string& text, const Sizes& sizes, const std::vector<NamedArgument>& given = {},
+                   bool graph = false) {
+    SCOPED_TRACE(text);
     const auto program = Program::parse(text, "program.py");
     ASSERT_TRUE(program) << program.error().render();
     const auto compiled = compile(*program, cuda, sizes, *context_);
@@ -21,15 +24,26 @@ class DeviceProgramsChecked : public OnGpu {
     std::vector<Tensor> host;
     std::vector<DeviceTensor> copies;
     std::vector<NamedArgument> here, there;
-    const auto inputs = program->missing({}, sizes, 16);
+    const auto inputs = program->missing(given, sizes, 16);
     ASSERT_TRUE(inputs) << inputs.error().render();
     uint64_t seed = 1;
-    const auto add = [&](const std::string& name, Tensor tensor) {
-      host.push_back(std::move(tensor));
-      copies.push_back(DeviceTensor::copy_of(*device_, host.back()).value());
-      here.push_back({name, host.back().view()});
+    const auto copy = [&](const std::string& name, const TensorView& view) {
+      copies.push_back(DeviceTensor::copy_of(*device_, view).value());
+      here.push_back({name, view});
       there.push_back({name, copies.back().view()});
     };
+    const auto add = [&](const std::string& name, Tensor tensor) {
+      host.push_back(std::move(tensor));
+      copy(name, host.back().view());
+    };
+    for (const NamedArgument& argument : given) {
+      if (const TensorView* view = argument.value.tensor(); view != nullptr) {
+        copy(argument.name, *view);
+      } else {
+        here.push_back(argument);
+        there.push_back(argument);
+      }
+    }
     for (const ProgramInput& input : *inputs) {
       if (input.is_number) {
         here.push_back({input.name, 0.5});
@@ -51,21 +65,28 @@ class DeviceProgramsChecked : public OnGpu {
       fill_poison(tensor);
       add(output.name, std::move(tensor));
     }
-    const auto ran = compiled->run(there);
-    ASSERT_TRUE(ran) << ran.error().render();
+    RunOptions run_options;
+    run_options.graph = graph;
+    auto execution = compiled->prepare(there, run_options);
+    ASSERT_TRUE(execution) << execution.error().render();
+    for (int pass = 0; pass < (graph ? 2 : 1); ++pass) {
+      const auto ran = execution->run();
+      ASSERT_TRUE(ran) << ran.error().render();
+    }
+    ASSERT_TRUE(device_->synchronize());
     VerifyOptions how;
     how.poisoned = true;
     const auto checked = verify(*program, there, cuda, how, *context_);
     ASSERT_TRUE(checked) << checked.error().render();
-    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << text << checked->text;
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
   }
   static std::string example(const std::string& name) {
     for (const char* root : {"", CODETTA_SOURCE_DIR "/"}) {
-      std::ifstream file(root + ("examples/programs/" + name));
+      std::ifstream file(root + ("examples/" + name));
       std::stringstream text;
       if (file && text << file.rdbuf()) return text.str();
     }
-    ADD_FAILURE() << "no examples/programs/" << name;
+    ADD_FAILURE() << "no examples/" << name;
     return {};
   }
 };
@@ -79,9 +100,49 @@ TEST_F(DeviceProgramsChecked, ProductsAndWhatFollows) {
       {{"m", 21}});
 }
 
+// All of examples/ that are programs, but the solver below; as a decoder's step, and with more rows than a tile has.
 TEST_F(DeviceProgramsChecked, Examples) {
-  expect_pass(example("swiglu.py"), {{"m", 6}});
-  expect_pass(example("lora.py"), {{"batch", 9}});
+  for (const int64_t rows : {1, 6, 130}) {
+    const Sizes m{{"m", rows}};
+    for (const char* name :
+         {"norm_mlp.py", "swiglu.py", "weight_only_fp8.py", "weight_only_int4.py", "weight_only_int8.py"})
+      expect_pass(example("programs/" + std::string(name)), m);
+    expect_pass(example("programs/lora.py"), {{"batch", rows}});
+    expect_pass(example("digits/classifier.py"), {{"batch", rows}});
+  }
+  for (const int64_t s : {1, 33}) {
+    expect_pass(example("programs/attention.py"), {{"heads", 3}, {"s", s}, {"t", 2 * s + 3}});
+    expect_pass(example("programs/cache.py"), {{"s", 7 * s}});
+    expect_pass(example("programs/causal_attention.py"), {{"heads", 3}, {"s", s}});
+    expect_pass(example("programs/grouped_query_attention.py"), {{"b", 2}, {"s", s}});
+    expect_pass(example("programs/llama_block.py"), {{"b", 2}, {"s", s}});
+  }
+}
+
+TEST_F(DeviceProgramsChecked, ExamplesAsOneGraph) {
+  expect_pass(example("programs/llama_block.py"), {{"b", 2}, {"s", 33}}, {}, true);
+  expect_pass(example("programs/cache.py"), {{"s", 40}}, {}, true);
+  expect_pass(example("programs/grouped_query_attention.py"), {{"b", 1}, {"s", 5}}, {}, true);
+}
+
+// Loops that values decide: the example, of a matrix that it is for, and the one of docs/language.md.
+TEST_F(DeviceProgramsChecked, Solvers) {
+  for (const int64_t n : {1, 16, 70}) {
+    const Tensor A = Tensor::make(f32, {n, n}).value();
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c < n; ++c)
+        A.view().as<float>()[r * n + c] = (r == c ? 2.0F : 0.0F) + 0.01F * static_cast<float>((r + c) % 7);
+    }
+    for (const int64_t most : {0, 1, 3})
+      expect_pass(example("programs/conjugate_gradient.py"), {{"n", n}},
+                  {{"A", A.view()}, {"tolerance", 0.0}, {"most", most}});
+  }
+  const std::string refine =
+      "def more(i, x, r):\n    return (i < 20) & (sum(r * r) > 1e-10)\n"
+      "def step(i, x, r):\n    return i + 1, x + r, r * 0.5\n"
+      "def refine(b: f32[\"n\", 1], w: f32[\"n\", \"n\"]):\n"
+      "    i, x, r = while_loop(more, step, 0, zeros(n, 1), w @ b)\n    return x, r\n";
+  for (const int64_t n : {1, 40}) expect_pass(refine, {{"n", n}});
 }
 
 TEST_F(DeviceProgramsChecked, ReadsByIndices) {
