@@ -103,6 +103,12 @@ class CODETTA_API Program {
                                                           int64_t otherwise) const;
   // Errors: E0415 for every stage but Ast and Graph.
   [[nodiscard]] Result<std::string> emit(Stage stage) const;
+  // Plan, Memory and Host too, of what compile() would make for a target, which need not be there: planned, and nothing
+  // compiled. Of several values of one hint the least counts. Errors: E0415 for the other stages; those of planning,
+  // and of hints, as in compile(); E0440 (Host: the target has no such text).
+  [[nodiscard]] Result<std::string> emit(Stage stage, const Target& target,
+                                         const std::vector<std::pair<std::string, int64_t>>& size_hints = {},
+                                         Context& context = Context::process_default()) const;
 
   Program(const Program&) = default;  // and moves copy, so that one that was moved from still works
   Program& operator=(const Program&) = default;

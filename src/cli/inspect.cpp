@@ -188,6 +188,8 @@ int emit(const CommonOptions& common, const GemmOptions& options, const std::str
     std::optional<CompiledProgram> compiled;
     return print_stages(common, what, [&](Stage stage) -> Result<std::string> {
       if (stage == Stage::Ast || stage == Stage::Graph) return session->program.emit(stage);
+      if (stage == Stage::Plan || stage == Stage::Memory || stage == Stage::Host)
+        return session->program.emit(stage, session->target, session->hints, session->context);
       if (!compiled) {
         auto made = session->compile(compile_progress(common));
         if (!made) return std::move(made).error();

@@ -559,6 +559,16 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
 
 Result<std::string> driver::library_text(const std::vector<Program>& programs, const Target& target,
                                          const BuildOptions& options, ContextState& context, Context* tunes) {
+  if (target.backend == Backend::metal) {
+    CODETTA_TRY(const Target resolved, resolve_target(context, target));
+    CODETTA_TRY(const std::vector<emit::host::File> files, metal_files(programs, resolved, options, context));
+    std::string all;
+    for (const emit::host::File& file : files) {
+      if (!file.name.ends_with(".metal") && !file.name.ends_with(".safetensors"))
+        all += fmt::format("// ---- {} ----\n{}\n", file.name, file.text);
+    }
+    return all;
+  }
   CODETTA_TRY(LibraryPlan planned, plan_library(programs, target, options, context, false, true, tunes));
   if (options.form == BuildForm::Nvcc) static_cast<void>(emit::host::print_nvcc_kernels(planned.host));
   std::string text;
@@ -574,17 +584,6 @@ Result<std::string> host_text(const std::vector<Program>& programs, const Target
                               Context& context) {
   const base::DefaultFloats floats;
   CODETTA_CHECK_OK(driver::check_form(target, options));
-  if (target.backend == Backend::metal) {
-    CODETTA_TRY(const Target resolved, driver::resolve_target(*context.shared_state(), target));
-    CODETTA_TRY(const std::vector<emit::host::File> files,
-                driver::metal_files(programs, resolved, options, *context.shared_state()));
-    std::string all;
-    for (const emit::host::File& file : files) {
-      if (!file.name.ends_with(".metal") && !file.name.ends_with(".safetensors"))
-        all += fmt::format("// ---- {} ----\n{}\n", file.name, file.text);
-    }
-    return all;
-  }
   return driver::library_text(programs, target, options, *context.shared_state(), &context);
 }
 

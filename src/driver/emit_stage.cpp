@@ -153,7 +153,8 @@ Result<std::string> Kernel::emit(Stage stage) const {
   }
   return diag::error(diag::Code::stage_missing, backend == Backend::cpu ? "a CPU kernel has no host code of its own"
                                                                         : "a GPU kernel has no host code of its own")
-      .reason("it runs in this process; host code is of programs, which `codetta build` makes libraries of")
+      .reason(std::string(backend == Backend::metal ? "" : "it runs in this process; ") +
+              "host code is of programs, which `codetta build` makes libraries of")
       .help(fmt::format("ask for {}", stages_of(backend)));
 }
 

@@ -247,6 +247,30 @@ std::vector<ProgramParameter> Program::outputs() const {
 
 Result<std::string> Program::emit(Stage stage) const { return driver::emit_program(*state_, stage); }
 
+Result<std::string> Program::emit(Stage stage, const Target& target,
+                                  const std::vector<std::pair<std::string, int64_t>>& size_hints,
+                                  Context& context) const {
+  const base::DefaultFloats floats;
+  if (stage != Stage::Plan && stage != Stage::Memory && stage != Stage::Host)
+    return driver::emit_program(*state_, stage);
+  if (stage == Stage::Host) {
+    BuildOptions options;
+    options.name = state_->function.name;
+    options.size_hints = size_hints;
+    return host_text({*this}, target, options, context);
+  }
+  CODETTA_CHECK_OK(driver::check_hints(state_->graph, size_hints, driver::Hinted::ForSeveralSizes));
+  driver::CompiledProgramState planned;
+  planned.program = state_;
+  planned.context = context.shared_state();
+  CODETTA_TRY(planned.target, driver::resolve_target(*planned.context, target));
+  CODETTA_TRY(const driver::SizeSets sizes, driver::size_sets(size_hints));
+  planned.hints = sizes.sets.front();
+  planned.tuning = driver::load_user_tuning(*planned.context, state_->user_sources, planned.target);
+  CODETTA_TRY(const plan::Plan plan, driver::plan_of(planned));
+  return stage == Stage::Plan ? plan::to_string(plan) : plan::memory_text(plan);
+}
+
 Result<ProgramShapes> Program::shapes(const std::vector<NamedArgument>& arguments) const {
   return driver::shapes_of(state_->graph, arguments);
 }

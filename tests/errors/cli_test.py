@@ -330,6 +330,21 @@ def programs_explained(folder, cache):
         FAILURES.append(f"compile of what was compiled: {made}")
     expect(3, "error[", "compile", program, *cache, "--report", folder / "missing" / "page.html")
     expect(0, "phase 0", "emit", program, *cache, "--hint", "n=4", "--what", "plan")
+    # Stages that need no compiler: none is looked for, and what is planned for these sizes is not compiled on the way.
+    for what in ("plan", "memory", "host"):
+        expect(0, "", "emit", program, *cache, "--hint", "n=1234", "--what", what, "--compiler", "/nowhere/g++")
+    expect(0, "phase 0", "emit", program, *cache, "--hint", "n=1234", "--what", "graph,plan", "--no-jit")
+    for stage in ("source", "manifest"):
+        expect(3, "error[E05", "emit", program, *cache, "--hint", "n=1234", "--what", stage, "--compiler", "/nowhere/g++")
+    expect(1, "error[E0209]", "emit", program, *cache, "--hint", "nope=3", "--what", "plan")
+    expect(1, "error[E0210]", "emit", program, *cache, "--hint", "n=3", "--hint", "n=3", "--what", "plan")
+    # For Metal the host text is Objective-C++, whoever prints it.
+    shown = expect(0, "#import <Metal/Metal.h>", "build", program, *cache, "--target", "metal", "-o", folder / "shown", "--show").stdout
+    if expect(0, "", "emit", program, *cache, "--target", "metal", "--what", "host").stdout.count("\n") < 20 or not shown:
+        FAILURES.append("emit --target metal --what host prints no host text")
+    reason = expect(2, "host code is of programs", "emit", *SIZES, *cache, "--target", "metal", "--what", "host").stderr
+    if "runs in this process" in reason:
+        FAILURES.append(f"a kernel for Metal is said to run here: {reason}")
     # Nothing is said to be compiled that is not: without NVRTC E0530, with it E0503.
     expect(3, "error[E05", "compile", program, *cache, "--target", "cuda:sm_80", "--no-jit")
     expect(0, "phase 0", "emit", program, *cache, "--target", "cuda:sm_80", "--what", "plan", "--no-jit")
