@@ -49,15 +49,15 @@ extern "C" __global__ void rotate(const float* x, float* y) {
 }
 """
 LATE = r"""
-#pragma codetta kernel(x: f32[n], k: i32, out y: f32[n]) sizes(n: i32, stride(x, 0)) block(128) grid(ceil_div(n, 128)) dependent
+#pragma codetta kernel(x: f32[n], k: f32, out y: f32[n]) sizes(n: i32, stride(x, 0)) block(128) grid(ceil_div(n, 128)) dependent
 #pragma codetta window(x, bytes = 2 * n, percent = 80)
-extern "C" __global__ void late(const float* x, int32_t k, float* y, int32_t n, int64_t stride) {
+extern "C" __global__ void late(const float* x, float k, float* y, int32_t n, int64_t stride) {
   asm volatile("griddepcontrol.launch_dependents;");
   asm volatile("griddepcontrol.wait;" ::: "memory");
   const int64_t i = int64_t(blockIdx.x) * 128 + threadIdx.x;
   const long long begin = clock64();
   while (clock64() - begin < 100000) {}
-  if (i < n) y[i] = float(k) * *(volatile const float*)&x[i * stride] + 1.0f;
+  if (i < n) y[i] = k * *(volatile const float*)&x[i * stride] + 1.0f;
 }
 """
 BOXES = r"""
@@ -121,9 +121,9 @@ PROGRAMS = {
                [{"m": 64, "n": 500}, {"m": 1, "n": 1}, {"m": 33, "n": 3000}, {"m": 0, "n": 7}]),
     "rotate": ("def f(x: f32['m', 64]):\n    y = user_kernel('rotate', x, out='f32[m, 64]')\n    return y\n",
                ("rotate", ROTATE), {"x": ("m", 64)}, {"y": ("m", 64)}, [{"m": 60}, {"m": 4}]),
-    "late": ("def f(x: f32['n']):\n    a = user_kernel('late', x, 3, out='f32[n]')\n"
-             "    b = user_kernel('late', a, 2, out='f32[n]')\n    y = user_kernel('late', b, 5, out='f32[n]')\n"
-             "    return y\n", ("late", LATE), {"x": ("n",)}, {"y": ("n",)}, [{"n": 20000}, {"n": 1}]),
+    "late": ("def f(x: f32['n'], scale: f32):\n    a = user_kernel('late', x, scale, out='f32[n]')\n"
+             "    b = user_kernel('late', a, scale, out='f32[n]')\n    y = user_kernel('late', b, scale, out='f32[n]')\n"
+             "    return y\n", ("late", LATE), {"x": ("n",), "scale": ()}, {"y": ("n",)}, [{"n": 20000}, {"n": 1}]),
     "boxes": ("def f(x: f32['m', 'n']):\n    y = user_kernel('boxes', x, out='f32[48, 64]')\n    return y\n",
               ("boxes", BOXES), {"x": ("m", "n")}, {"y": (48, 64)}, [{"m": 48, "n": 64}, {"m": 41, "n": 52}]),
     "taps": ("def f(x: f32['b', 9, 11, 8]):\n    y = user_kernel('taps', x, out='f32[9, b * 30, 8]')\n    return y\n",
