@@ -180,6 +180,43 @@ TEST_F(HipApi, RunsAreCapturedAndNothingIsCompiledMeanwhile) {
   replay();
 }
 
+// RunOptions::graph: a HIP graph, whose launches are those of the steps.
+TEST_F(HipApi, AProgramAsOneGraph) {
+  fake_.computes = false;
+  Context c = context();
+  const Device device = Device::open(Backend::hip, c).value();
+  const auto program = Program::parse(
+                           "def two(x: f32[\"rows\", 17], v: f32[17, 20], w: f32[20, 8]):\n    y = (x @ v) @ w\n"
+                           "    return y\n",
+                           "two.py")
+                           .value();
+  const auto compiled = compile(program, hip, {{"rows", 33}}, c);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  std::vector<DeviceTensor> tensors;
+  for (const Dims& shape : {Dims{33, 17}, Dims{17, 20}, Dims{20, 8}, Dims{33, 8}})
+    tensors.push_back(DeviceTensor::make(device, f32, shape).value());
+  RunOptions how;
+  how.graph = true;
+  const DeviceStream stream = DeviceStream::make(device).value();
+  {
+    Execution execution = compiled
+                              ->prepare({{"x", tensors[0].view()},
+                                         {"v", tensors[1].view()},
+                                         {"w", tensors[2].view()},
+                                         {"y", tensors[3].view()}},
+                                        how)
+                              .value();
+    EXPECT_TRUE(fake_.launches.empty());
+    EXPECT_EQ(fake_.executables, 1);
+    fake_.calls.clear();
+    ASSERT_TRUE(execution.run(stream));
+    EXPECT_EQ(fake_.count("cuGraphLaunch"), 1U);
+    EXPECT_EQ(fake_.count("cuLaunchKernelEx"), 0U);
+    EXPECT_EQ(fake_.launches.size(), 2U);
+  }
+  EXPECT_EQ(fake_.executables, 0);
+}
+
 TEST_F(HipApi, ProgramsRunInWorkspacesOfTheCallers) {
   Context c = context();
   const Device device = Device::open(Backend::hip, c).value();
