@@ -370,6 +370,54 @@ TEST(EvtRefusals, SayWhatToDo) {
                  "there are no EVT visitors for sm_120a");
 }
 
+// By strides that an address alone does not show.
+TEST(EvtRefusals, OfStrides) {
+  const auto said = [](std::vector<EvtSize> of_c, std::vector<EvtSize> of_d, const char* target = "cutlass:sm_90a",
+                       std::vector<EvtSize> shape = {256, 128}) {
+    EvtOptions options = sm90();
+    options.target = Target::parse(target).value();
+    const auto text = emit_evt(epilogue_of("def f(accum, C):\n    D = accum + C\n    return D\n"),
+                               {{"accum", DType::f32, shape},
+                                {"C", DType::f16, {256, 128}, std::move(of_c)},
+                                {"D", DType::f16, shape, std::move(of_d)}},
+                               {}, options);
+    if (!text) return std::to_string(text.error().code()) + " " + text.error().diagnostics()[0].headline;
+    return text->source + (text->notes.empty() ? "" : " " + text->notes[0]);
+  };
+  EXPECT_EQ(said({}, {}), "C");
+  // Tensor maps go forwards; threads go any way.
+  EXPECT_EQ(said({}, {-128, 1}), "407 D cannot be moved by TMA");
+  EXPECT_EQ(said({-128, 1}, {}), " C: moved element by element, since one of its strides is negative");
+  EXPECT_EQ(said({-128, 1}, {-128, 1}, "cutlass:sm_80"), "");
+  // Rows, items and all of them in one place.
+  for (const char* target : {"cutlass:sm_80", "cutlass:sm_90a"}) {
+    EXPECT_EQ(said({}, {8, 1}, target), "407 output D overlaps itself");
+    EXPECT_EQ(said({}, {128, 128, 1}, target, {3, 256, 128}), "407 output D overlaps itself");
+    EXPECT_EQ(said({}, {0, 128, 1}, target, {3, 256, 128}), "407 output D overlaps itself");
+    EXPECT_EQ(said({}, {128, 384, 1}, target, {3, 256, 128}).substr(0, 3),
+              std::string_view(target).ends_with("90a") ? "C" : "");
+    const auto sums = [&](std::vector<EvtSize> strides) {
+      EvtOptions options = sm90();
+      options.target = Target::parse(target).value();
+      options.deterministic = false;
+      const auto text = emit_evt(epilogue_of("def f(accum):\n    D = accum\n    s = sum(D, dim=-1)\n    return D, s\n"),
+                                 {{"accum", DType::f32, {3, 256, 128}},
+                                  {"D", DType::f16, {3, 256, 128}},
+                                  {"s", DType::f32, {3, 256, 1}, std::move(strides)}},
+                                 {}, options);
+      return text ? std::string() : text.error().diagnostics()[0].headline;
+    };
+    EXPECT_EQ(sums({256, 1, 1}), "");
+    EXPECT_EQ(sums({256, 0, 1}), "output s overlaps itself");
+    EXPECT_EQ(sums({1, 1, 1}), "output s overlaps itself");
+  }
+  // An accumulator that CUTLASS has with no factors.
+  const auto wide = emit_evt(epilogue_of("def f(accum):\n    D = accum\n    return D\n"),
+                             {{"accum", DType::i64, {256, 128}}, {"D", DType::i32, {256, 128}}}, {}, sm90());
+  ASSERT_FALSE(wide);
+  EXPECT_EQ(wide.error().code(), 405) << wide.error().render();
+}
+
 TEST(EvtRefusals, OfBuffers) {
   const Case scaled_source{"scaled", "", "C=f16[M,N] alpha=scalar:0.5 D=f16[M,N]",
                            "def f(accum, C, alpha):\n    D = accum * alpha + C\n    return D\n"};

@@ -417,6 +417,9 @@ TEST(EvtRefusals, OfRowsThatEndWithinAVector) {
       "note: it has 130 elements of 2 bytes along K: not a multiple of 16 bytes, which CUTLASS asks for however far "
       "its rows lie apart\n"
       "help: make K a multiple of 8, or use a cuda target\n");
+  EXPECT_NE(factors(128, -128, "cutlass:sm_90a").find("one of its strides is negative: rows lie -128 elements apart"),
+            std::string::npos)
+      << factors(128, -128, "cutlass:sm_90a");
   EXPECT_NE(factors(129, 136, "cutlass:sm_80").find("A cannot be copied by cp.async"), std::string::npos);
   EXPECT_NE(factors(130, 136, "cutlass:sm_80").find("RowMajor, cutlass::ComplexTransform::kNone, 2,"),
             std::string::npos);

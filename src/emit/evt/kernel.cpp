@@ -93,6 +93,14 @@ class KernelWriter {
     const std::array<Dim, 3> strides{Dim::constant(result.k_major ? outer : 1), Dim::constant(result.k_major ? 1 : k),
                                      Dim::constant(batch)};
     result.along = result.k_major ? 2 : is_a ? 0 : 1;
+    if (!is_sm80() && is_backward(strides, {})) {
+      return diag::error(diag::Code::family_layout, fmt::format("{} cannot be moved by TMA", name))
+          .reason(
+              fmt::format("one of its strides is negative: rows lie {} elements apart and items {}; tensor maps have "
+                          "no such",
+                          result.k_major ? outer : k, batch))
+          .help("make a contiguous copy of it, or use a cuda target");
+    }
     const char axis = "MNK"[result.along];
     const Dim extent =
         result.k_major ? Dim::constant(kernel_.k) : problem_.shape[problem_.shape.size() - (is_a ? 2 : 1)];

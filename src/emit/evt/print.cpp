@@ -375,7 +375,8 @@ class Printer {
     bool assumed = false;
     const int bits = types::bits(tensor.dtype);
     int together = access_elements(node.strides, Dim(), bits, problem_.hints, assumed);
-    const bool by_tma = together * bits >= 128 && has_tma_format(tensor.dtype);
+    const bool backward = is_backward(node.strides, problem_.hints);
+    const bool by_tma = together * bits >= 128 && has_tma_format(tensor.dtype) && !backward;
     if (by_tma) {
       tree_.alignments[node.operand] = 16;
     } else {
@@ -390,8 +391,9 @@ class Printer {
     const std::string base = "cutlass::epilogue::fusion::Sm90Aux" + std::string(load ? "Load<" : "Store<");
     if (!by_tma) {
       tree_.notes.push_back(fmt::format("{}: moved element by element, since {}", tensor.name,
-                                        has_tma_format(tensor.dtype) ? "its strides are no multiples of 16 bytes"
-                                                                     : "CUTLASS has no TMA format of its type"));
+                                        !has_tma_format(tensor.dtype) ? "CUTLASS has no TMA format of its type"
+                                        : backward                    ? "one of its strides is negative"
+                                                                      : "its strides are no multiples of 16 bytes"));
       return alias(
           load ? "Aux" : "Store",
           base + "0, void, " + element + style + ", " + stride + ", void, void, " + std::to_string(together) + ">",

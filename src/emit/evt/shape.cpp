@@ -254,7 +254,7 @@ bool multiplies(const Problem& problem) {
   const bool sm80 = problem.arch == Arch::Sm80;
   const DType acc = problem.accumulator;
   const std::optional<DType> a = problem.a, b = problem.b;
-  if (!a || !b) return acc != DType::f64 || sm80;
+  if (!a || !b) return acc == DType::f32 || acc == DType::i32 || (acc == DType::f64 && sm80);
   const bool eight_bit_integers =
       types::is_integer(*a) && types::is_integer(*b) && types::bits(*a) == 8 && types::bits(*b) == 8;
   const bool fp8 = types::is_fp8(*a) && types::is_fp8(*b) && !sm80;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emit/evt/views.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "ir/report.hpp"
 #include "types/dtype.hpp"
+#include "types/overlap.hpp"
 
 namespace codetta::emit::evt {
 namespace {
@@ -51,6 +54,11 @@ std::vector<Dim> row_major_strides(const std::vector<Dim>& shape) {
     stride = stride * shape[i];
   }
   return strides;
+}
+
+bool is_backward(const std::array<Dim, 3>& strides, const std::map<std::string, int64_t>& hints) {
+  return std::any_of(strides.begin(), strides.end(),
+                     [&](const Dim& stride) { return stride.evaluate(hints).value_or(0) < 0; });
 }
 
 bool has_tma_format(DType dtype) { return dtype != DType::i16; }
@@ -177,6 +185,23 @@ Result<std::array<Dim, 3>> Views::loaded(const View& view, ir::NodeId node) cons
   return strides;
 }
 
+Result<void> Views::apart(size_t operand, ir::NodeId node) const {
+  const Operand& output = problem_.operands[operand];
+  std::vector<int64_t> sizes, strides;
+  for (size_t i = 0; i < output.shape.size(); ++i) {
+    const auto size = output.shape[i].evaluate(problem_.hints), stride = output.strides[i].evaluate(problem_.hints);
+    if (!size || !stride) return {};
+    sizes.push_back(*size);
+    strides.push_back(*stride);
+  }
+  const auto rank = static_cast<int>(sizes.size());
+  if (!types::overlaps_itself({nullptr, types::byte_size(output.dtype), rank, sizes.data(), strides.data()})) return {};
+  return at(node, fmt::format("output {} overlaps itself", output.name))
+      .reason(fmt::format("with strides {} and shape {} several elements have one place, and their order is not fixed",
+                          to_string(output.strides), to_string(output.shape)))
+      .help("give it strides that leave each element a place of its own");
+}
+
 Result<std::array<Dim, 3>> Views::stored(size_t operand, ir::NodeId node) const {
   const Operand& output = problem_.operands[operand];
   const size_t rank = problem_.shape.size();
@@ -193,6 +218,7 @@ Result<std::array<Dim, 3>> Views::stored(size_t operand, ir::NodeId node) const 
                             problem_.shape[0].to_string()))
         .help("bind a tensor with a batch dimension");
   }
+  CODETTA_CHECK_OK(apart(operand, node));
   const size_t last = output.shape.size() - 1;
   std::array<Dim, 3> strides{output.strides[last - 1], output.strides[last], last == 2 ? output.strides[0] : Dim()};
   if (is(output.shape[last], 1) && !is(strides[0], 1)) strides[1] = Dim::constant(1);
@@ -204,6 +230,7 @@ Result<std::array<Dim, 3>> Views::stored(size_t operand, ir::NodeId node) const 
 
 Result<std::array<Dim, 3>> Views::reduced(size_t operand, Kind kind, ir::NodeId node) const {
   const Operand& output = problem_.operands[operand];
+  CODETTA_CHECK_OK(apart(operand, node));
   std::array<Dim, 3> strides{};
   const size_t rank = problem_.shape.size();
   // The result's dims, from the end; a vector may also be bound to one without the reduced dim.
@@ -242,6 +269,10 @@ Result<void> Views::collective(size_t operand, const std::array<Dim, 3>& strides
         .reason(fmt::format("CUTLASS has no TMA format of {}", dtype_name(tensor.dtype)))
         .help("bind a tensor of i32, or use a cuda target");
   }
+  if (is_backward(strides, problem_.hints))
+    return wrong(
+        fmt::format("one of its strides {} is negative, which tensor maps have none of", to_string(tensor.strides)),
+        "copy it in the order in which it is read or written");
   const int bits = types::bits(tensor.dtype);
   bool assumed = false;
   const Dim& extent = extent_of(problem_, strides);

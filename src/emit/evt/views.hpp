@@ -32,6 +32,8 @@ class Views {
 
  private:
   [[nodiscard]] diag::ErrorBuilder at(ir::NodeId node, std::string headline) const;
+  // Of an output, in its own dims.
+  [[nodiscard]] Result<void> apart(size_t operand, ir::NodeId node) const;
   [[nodiscard]] Error not_dense(size_t operand, const std::vector<Dim>& shape, const std::vector<Dim>& strides,
                                 ir::NodeId node, const std::string& why) const;
   const Problem& problem_;
@@ -42,7 +44,8 @@ class Views {
 int access_elements(const std::array<Dim, 3>& strides, const Dim& extent, int bits,
                     const std::map<std::string, int64_t>& hints, bool& assumed);
 const Dim& extent_of(const Problem& problem, const std::array<Dim, 3>& strides);  // of a row, or a dense column
-bool has_tma_format(DType dtype);                                                 // of CUTLASS's, which leave i16 out
+bool is_backward(const std::array<Dim, 3>& strides, const std::map<std::string, int64_t>& hints);  // one is negative
+bool has_tma_format(DType dtype);                      // of CUTLASS's, which leave i16 out
 bool is_row_major(const std::array<Dim, 3>& strides);  // consecutive columns are consecutive in memory
 
 }  // namespace codetta::emit::evt
