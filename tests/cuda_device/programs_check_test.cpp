@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs on a GPU held to the oracle, as `codetta run --check` does it; and reads by indices out of what has none.
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -51,7 +52,10 @@ class DeviceProgramsChecked : public OnGpu {
         continue;
       }
       Tensor tensor = Tensor::make(input.dtype, input.shape).value();
-      fill_random(tensor, seed++, Distribution::Normal, 0.25);
+      // Factors so that sums of products stay about as large as what is summed, and bounds of layers below their
+      // values.
+      fill_random(tensor, seed++, Distribution::Normal,
+                  input.terms > 0 ? 1 / std::sqrt(static_cast<double>(input.terms)) : 0.25);
       if (input.index_limit > 0 && input.dtype == i64) {
         for (int64_t i = 0; i < tensor.view().element_count(); ++i)
           tensor.view().as<int64_t>()[i] = (i * 7 + 3) % input.index_limit;
