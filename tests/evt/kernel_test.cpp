@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole sources around visitor trees: what they say of threads, copies and stores, what refuses a kernel, candidates
 // and builds.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <regex>
 #include <tuple>
 
@@ -498,6 +503,62 @@ TEST(EvtEmission, StoresOfSm80HaveAFormThatHandsOver) {
   EXPECT_EQ(map("A=f16", "D=f8e5m2[M,N]"), "cutlass::float_e5m2_t, 16");
   EXPECT_EQ(map("A=f16", "D=f8e5m2[M,N]:ld=386"), "float, 2");
   EXPECT_EQ(map("A=f16", "D=i8[M,N]:ld=385"), "int8_t, 1");
+}
+
+// What a call looks at before CUTLASS does, by the host's compiler: no toolkit is asked for.
+TEST(EvtCalls, AreCheckedBeforeAnythingIsEnqueued) {
+  const Case c{"called", "b_columns", "bias=f32[M,1] D=f16[M,N]",
+               "def f(accum, bias):\n    D = accum + bias\n    return D\n"};
+  const std::string source =
+      emit_cutlass(problem_of(c).arguments, options_of(c, "cutlass:sm_90a"), "kernel").value().source;
+  const size_t begin = source.find("thread_local char last_error"), end = source.find("\n}  // namespace\n", begin);
+  ASSERT_NE(begin, std::string::npos);
+  ASSERT_NE(end, std::string::npos);
+  const std::string base = testing::TempDir() + "/evt_calls" + std::to_string(getpid());
+  std::ofstream(base + ".cpp")
+      << "#include <cstdint>\n#include <cstdio>\nnamespace {\n" + source.substr(begin, end - begin) +
+             "\n}\nextern \"C\" int called(int64_t const* sizes, void* const* tensors, int64_t "
+             "const* strides) { last_error[0] = 0; return check(sizes, tensors, strides); }\n"
+             "extern \"C\" char const* error() { return last_error; }\n";
+  const std::string build = "c++ -std=c++17 -w -shared -fPIC " + base + ".cpp -o " + base + ".so";
+  ASSERT_EQ(std::system(build.c_str()), 0) << build;
+  void* const library = dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto called = reinterpret_cast<int (*)(const int64_t*, void* const*, const int64_t*)>(dlsym(library, "called"));
+  const auto error = reinterpret_cast<const char* (*)()>(dlsym(library, "error"));
+  struct Arguments {
+    std::array<int64_t, 4> sizes{256, 384, 128, 1};
+    std::array<void*, 4> tensors{};  // A, B, bias, D
+    std::array<int64_t, 8> strides{128, 0, 128, 0, 0, 0, 384, 0};
+  };
+  alignas(16) static char memory[64];
+  const auto said = [&](const std::function<void(Arguments&)>& change) {
+    Arguments a;
+    a.tensors.fill(memory);
+    change(a);
+    const int code = called(a.sizes.data(), a.tensors.data(), a.strides.data());
+    return std::to_string(code) + " " + error();
+  };
+  EXPECT_EQ(said([](Arguments&) {}), "0 ");
+  EXPECT_EQ(said([](Arguments& a) { a.sizes = {0, 0, 0, 0}; }), "0 ");
+  EXPECT_EQ(said([](Arguments& a) { a.sizes[0] = 255; }), "0 ");
+  EXPECT_EQ(said([](Arguments& a) { a.sizes[0] = -1; }), "-1 size 0 is -1: not from 0 to 2147483647");
+  EXPECT_EQ(said([](Arguments& a) { a.sizes[3] = int64_t{1} << 31; }),
+            "-1 size 3 is 2147483648: not from 0 to 2147483647");
+  EXPECT_EQ(said([](Arguments& a) { a.tensors[1] = nullptr; }), "-2 B is null");
+  EXPECT_EQ(said([](Arguments& a) { a.tensors[2] = memory + 4; }), "0 ");
+  EXPECT_EQ(said([](Arguments& a) { a.tensors[2] = memory + 2; }), "-3 bias is not aligned to 4 bytes");
+  EXPECT_EQ(said([](Arguments& a) { a.tensors[0] = memory + 8; }), "-3 A is not aligned to 16 bytes");
+  EXPECT_EQ(said([](Arguments& a) { a.strides[6] = 388; }),
+            "-4 a stride of D is 388 elements: not a multiple of 16 bytes");
+  EXPECT_EQ(said([](Arguments& a) { a.strides[3] = 1; }), "-4 a stride of B is 1 elements: not a multiple of 16 bytes");
+  EXPECT_EQ(said([](Arguments& a) { a.sizes[1] = 388; }),
+            "-4 D has 388 elements side by side: not a multiple of 16 bytes");
+  EXPECT_EQ(said([](Arguments& a) { a.sizes[2] = 130; }),
+            "-4 A has 130 elements side by side: not a multiple of 16 bytes");
+  dlclose(library);
+  std::filesystem::remove(base + ".cpp");
+  std::filesystem::remove(base + ".so");
 }
 
 TEST(EvtRefusals, OfNoColumns) {
