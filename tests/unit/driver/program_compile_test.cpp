@@ -280,6 +280,34 @@ TEST_F(ProgramCompile, ForSeveralSizes) {
   EXPECT_EQ(wrong.error().code(), 221);
 }
 
+// The stages that need no compiler, of a program that nobody compiles: those of one that is compiled.
+TEST_F(ProgramCompile, PlansArePrintedWithoutCompiling) {
+  const Program program = Program::parse(layers, "mlp.py").value();
+  ContextOptions none;
+  none.no_jit = true;
+  none.cache_enabled = false;
+  Context plans = Context::make(none).value(), makes = context();
+  const Target target = Target::host();
+  const auto compiled = compile(program, target, {{"m", 64}}, makes).value();
+  for (const Stage stage : {Stage::Plan, Stage::Memory, Stage::Host}) {
+    const auto printed = program.emit(stage, target, {{"m", 64}}, plans);
+    ASSERT_TRUE(printed) << printed.error().render();
+    EXPECT_EQ(*printed, compiled.emit(stage).value());
+  }
+  EXPECT_EQ(program.emit(Stage::Plan, target, {{"m", 512}, {"m", 64}}, plans).value(),
+            compiled.emit(Stage::Plan).value())
+      << "the least of several sizes";
+  EXPECT_EQ(program.emit(Stage::Graph, target, {}, plans).value(), program.emit(Stage::Graph).value());
+  const auto code = [](const Result<std::string>& result) { return result ? 0 : int{result.error().code()}; };
+  EXPECT_EQ(code(program.emit(Stage::Source, target, {}, plans)), 415);
+  EXPECT_EQ(code(program.emit(Stage::Plan, target, {{"n", 3}}, plans)), 209);
+  EXPECT_EQ(code(program.emit(Stage::Host, target, {{"n", 3}}, plans)), 209);
+  EXPECT_EQ(code(program.emit(Stage::Host, Target::parse("cutlass:sm_90").value(), {}, plans)), 412);
+  const Target metal = Target::parse("metal").value();
+  EXPECT_EQ(program.emit(Stage::Host, metal, {}, plans).value(),
+            host_text({program}, metal, {.name = "mlp"}, plans).value());
+}
+
 TEST_F(ProgramCompile, ExplainsWithoutACompiler) {
   const Program program = Program::parse(layers, "mlp.py").value();
   ContextOptions options;
