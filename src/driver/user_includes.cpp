@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/cpp_text.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "codetta/io.hpp"
 #include "codetta/program.hpp"
@@ -49,26 +51,47 @@ class Includes {
 
  private:
   Result<void> append_file(const fs::path& file, const fs::path& same);
+  void follow_condition(std::string_view line);
+  [[nodiscard]] bool is_there(const fs::path& file) const;
 
   const std::string& kernel_;
   std::vector<fs::path> open_;              // those that the place lies in
   std::map<fs::path, std::string> guards_;  // by file: a macro that is defined once it was included
+  // Files that are wanted once and have been included, where nothing is open and in each open condition.
+  std::vector<std::set<fs::path>> there_{1};
 };
+
+void Includes::follow_condition(std::string_view line) {
+  const auto is = [&](std::string_view word) { return directive(line, word).has_value(); };
+  if (is("if") || is("ifdef") || is("ifndef")) {
+    there_.emplace_back();
+  } else if (there_.size() > 1 && is("endif")) {
+    there_.pop_back();
+  } else if (there_.size() > 1 && (is("else") || is("elif"))) {
+    there_.back().clear();
+  }
+}
+
+bool Includes::is_there(const fs::path& file) const {
+  return std::any_of(there_.begin(), there_.end(), [&](const auto& some) { return some.contains(file); });
+}
 
 Result<void> Includes::append(std::string_view source, const fs::path& file) {
   const std::string code = base::without_comments(source);
+  const size_t outside = there_.size();
   size_t number = 0;
   for (const std::string_view line : base::split(source, '\n')) {
     ++number;
     const auto begin = static_cast<size_t>(line.data() - source.data());
     const std::string_view says = std::string_view(code).substr(begin, line.size());
+    follow_condition(says);
     const auto name = included_name(says);
     const fs::path path = name ? (file.parent_path() / *name).lexically_normal() : fs::path();
     std::error_code missing;
     if (name && fs::exists(path, missing)) {
       const fs::path same = fs::weakly_canonical(path, missing);
       // A file that includes itself does so behind a guard, which is defined by now.
-      if (std::find(open_.begin(), open_.end(), same) == open_.end()) {
+      if (std::find(open_.begin(), open_.end(), same) == open_.end() && !is_there(same)) {
         CODETTA_CHECK_OK(append_file(path, same));
         text += fmt::format("#line {} \"{}\"\n", number + 1, package::line_name(file.string()));
         continue;
@@ -80,6 +103,7 @@ Result<void> Includes::append(std::string_view source, const fs::path& file) {
     }
     if (begin + line.size() < source.size()) text += '\n';
   }
+  there_.resize(std::min(there_.size(), outside));
   if (text.size() <= most) return {};
   return diag::error(diag::Code::text_too_large, "the source of " + kernel_ + " is too large with what it includes")
       .reason(fmt::format("it has more than {} bytes", most))
@@ -103,7 +127,10 @@ Result<void> Includes::append_file(const fs::path& file, const fs::path& same) {
   open_.push_back(same);
   CODETTA_CHECK_OK(append(source, file));
   open_.pop_back();
-  if (once) text += "#endif\n";
+  if (once) {
+    text += "#endif\n";
+    there_.back().insert(same);
+  }
   return {};
 }
 

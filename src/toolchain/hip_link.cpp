@@ -8,6 +8,7 @@
 #include "base/files.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/failure.hpp"
+#include "toolchain/probe.hpp"
 #include "toolchain/run_jobs.hpp"
 
 namespace codetta::toolchain {

@@ -363,6 +363,24 @@ TEST_F(ProgramUser, FilesThatASourceIncludesAreCollected) {
   EXPECT_EQ(absent_code, 313);
   EXPECT_NE(absent.find("/k.cpp:2:"), std::string::npos) << absent;
   EXPECT_TRUE(with_includes(wrong)->included.empty());
+  // What is wanted once stands there once, however many include it; what a condition leaves out may come later.
+  std::string before;
+  for (int i = 0; i < 24; ++i) {
+    const std::string name = "once" + std::to_string(i) + ".h";
+    write(name, "#pragma once\n" + before + "static float once" + std::to_string(i) + "(float a) { return a; }\n");
+    before += "#include \"" + name + "\"\n";
+  }
+  wrong = kernel;
+  wrong.source = "#if 1 > 2\n#include \"once23.h\"\n#endif\n" + before +
+                 "void k(Tensor<const float, 1> x, Tensor<float, 1> y) {\n"
+                 "  for (int64_t i = 0; i < 8; ++i) y(i) = once0(once23(x(i)));\n}\n";
+  const auto many = with_includes(wrong);
+  ASSERT_TRUE(many) << many.error().render();
+  EXPECT_EQ(many->included.size(), 24U);
+  size_t copies = 0;
+  for (size_t at = 0; (at = many->source.find("float once0(", at)) != std::string::npos; ++at) ++copies;
+  EXPECT_EQ(copies, 2U) << "behind the condition, and for all";
+  EXPECT_TRUE(compile(parse(text, {*many}), Target::host(), {}, context_));
   // No end: each file is there twice, and twice in each of these.
   for (int i = 0; i < 40; ++i) {
     const std::string next = "#include \"deep" + std::to_string(i + 1) + ".h\"\n";
