@@ -539,7 +539,7 @@ def philox4x32(counter, key, rounds=10):
 
 
 def dropout(x, p, seed):
-    """0 with probability p, else x / (1 - p). Each element of [batch, M, N] has its own Philox block, keyed by seed."""
+    """0 with probability p, else x / (1 - p). Four elements of [batch, M, N] that follow each other share a Philox block, keyed by seed."""
     x, p, seed = (_fitting(_lift(v)) for v in (x, p, seed))
     if is_float(seed.dtype) or seed.array.size != 1 or p.array.size != 1:
         raise LanguageError("dropout: p is a number and seed an integer")
@@ -551,8 +551,9 @@ def dropout(x, p, seed):
         array = np.broadcast_to(array, np.broadcast_shapes(array.shape, _space))
     index = np.arange(array.size, dtype=np.uint64).reshape(array.shape)
     bits = builtins.int(seed.array.reshape(())) & 0xFFFFFFFFFFFFFFFF
-    low, high = index & np.uint64(0xFFFFFFFF), index >> np.uint64(32)
-    word = philox4x32([low, high, 0, 0], [bits & 0xFFFFFFFF, bits >> 32])[0]
+    block = index >> np.uint64(2)
+    words = philox4x32([block & np.uint64(0xFFFFFFFF), block >> np.uint64(32), 0, 0], [bits & 0xFFFFFFFF, bits >> 32])
+    word = np.choose(index & np.uint64(3), words)
     uniform = (word >> np.uint32(8)).astype(np.float64) * 2.0**-24
     probability = builtins.float(np.float32(p.array.reshape(())))
     with np.errstate(all="ignore"):

@@ -93,11 +93,11 @@ CODETTA_FN V ct_dsilu(V x) {
 }
 
 //% ct_dropout
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): counter (index low, index
-// high, 0, 0), key (seed low, seed high), output word 0. Kept where (word >> 8) 2^-24 >= p.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): counter (low, high word of
+// index / 4, 0, 0), key (seed low, seed high), output word index % 4. Kept where (word >> 8) 2^-24 >= p.
 CODETTA_FN u64v philox_word(u64v seed, u64v index) {
   const u64v low = splat<u64v>(0xffffffffull);
-  u64v c0 = index & low, c1 = index >> 32, c2 = {}, c3 = {}, k0 = seed & low, k1 = seed >> 32;
+  u64v c0 = (index >> 2) & low, c1 = index >> 34, c2 = {}, c3 = {}, k0 = seed & low, k1 = seed >> 32;
   for (int round = 0; round < 10; ++round) {
     const u64v a = c0 * 0xd2511f53ull, b = c2 * 0xcd9e8d57ull;
     c0 = (b >> 32) ^ c1 ^ k0;
@@ -107,7 +107,8 @@ CODETTA_FN u64v philox_word(u64v seed, u64v index) {
     k0 = (k0 + 0x9e3779b9ull) & low;
     k1 = (k1 + 0xbb67ae85ull) & low;
   }
-  return c0;
+  const u64v odd = -(index & 1), high = -((index >> 1) & 1);
+  return (((c0 & ~odd) | (c1 & odd)) & ~high) | (((c2 & ~odd) | (c3 & odd)) & high);
 }
 template <class V>
 CODETTA_FN V ct_dropout(V x, f32v p, u64v seed, u64v index) {

@@ -124,39 +124,79 @@ CODETTA_UNARY(dsilu)
 CODETTA_UNARY(dgelu_erf)
 CODETTA_UNARY(dgelu_tanh)
 
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): counter (index low, index
-// high, 0, 0), key (seed low, seed high), output word 0.
-CODETTA_FN u32v philox_word(u64v seed, u64v index) {
-  u32v c0, c1, c2, c3, k0, k1;
-  CODETTA_EACH_LANE {
-    c0.e[i] = (u32)index.e[i], c1.e[i] = (u32)(index.e[i] >> 32), c2.e[i] = 0, c3.e[i] = 0;
-    k0.e[i] = (u32)seed.e[i], k1.e[i] = (u32)(seed.e[i] >> 32);
-  }
-  CODETTA_EACH_ROUND
-  for (int round = 0; round < 10; ++round) {
-    CODETTA_EACH_LANE {
-      const u64 a = (u64)c0.e[i] * 0xd2511f53u, b = (u64)c2.e[i] * 0xcd9e8d57u;
-      c0.e[i] = (u32)(b >> 32) ^ c1.e[i] ^ k0.e[i];
-      c1.e[i] = (u32)b;
-      c2.e[i] = (u32)(a >> 32) ^ c3.e[i] ^ k1.e[i];
-      c3.e[i] = (u32)a;
-      k0.e[i] += 0x9e3779b9u;
-      k1.e[i] += 0xbb67ae85u;
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): counter (low, high word of
+// `block`, 0, 0), key (seed low, seed high).
+struct PhiloxWords {
+  u32 c0, c1, c2, c3;
+  CODETTA_MEMBER PhiloxWords(u64 seed, u64 block) : c0((u32)block), c1((u32)(block >> 32)), c2(0), c3(0) {
+    u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
+    CODETTA_EACH_ROUND
+    for (int round = 0; round < 10; ++round) {
+      const u64 a = (u64)c0 * 0xd2511f53u, b = (u64)c2 * 0xcd9e8d57u;
+      c0 = (u32)(b >> 32) ^ c1 ^ k0;
+      c1 = (u32)b;
+      c2 = (u32)(a >> 32) ^ c3 ^ k1;
+      c3 = (u32)a;
+      k0 += 0x9e3779b9u;
+      k1 += 0xbb67ae85u;
     }
   }
-  return c0;
+  CODETTA_MEMBER u32 word(u32 i) const { return (i & 2) != 0 ? ((i & 1) != 0 ? c3 : c2) : (i & 1) != 0 ? c1 : c0; }
+};
+// Of each lane word index % 4 of block index / 4. Lanes mostly are elements that follow each other, in blocks of their
+// own; else each has its block by itself, in little code.
+CODETTA_FN u32v philox_words(u64 seed, u64v index) {
+  constexpr int side = lanes < 4 ? lanes : 4;
+  bool in_order = index.e[0] % side == 0;
+  CODETTA_EACH_LANE in_order = in_order && index.e[i] == index.e[0] + (u64)i;
+  u32v words;
+  if (in_order) {
+#pragma unroll
+    for (int first = 0; first < lanes; first += side) {
+      const PhiloxWords block(seed, index.e[first] / 4);
+#pragma unroll
+      for (int i = 0; i < side; ++i) words.e[first + i] = block.word(side == 4 ? (u32)i : (u32)index.e[first] + (u32)i);
+    }
+  } else {
+    CODETTA_EACH_LANE words.e[i] = 0;
+#pragma unroll 1
+    for (int turn = 0; turn < lanes; ++turn) {
+      const u32 word = PhiloxWords(seed, index.e[0] / 4).word((u32)index.e[0]);
+#pragma unroll
+      for (int i = 1; i < lanes; ++i) {
+        words.e[i - 1] = words.e[i];
+        index.e[i - 1] = index.e[i];
+      }
+      words.e[lanes - 1] = word;
+    }
+  }
+  return words;
 }
 
-// Kept where (word >> 8) 2^-24 >= p.
+// x / d for all lanes. Zeros, which others before this one leave, are no reason to divide each by itself.
+template <class V>
+CODETTA_FN V scaled_up(V x, element<V> d) {
+#ifndef __METAL_VERSION__
+  if constexpr (sizeof(element<V>) == 4) {
+    const f32 r = 1.0f / d;
+    f32 big = one::abs(x.e[0]);
+#pragma unroll
+    for (int i = 1; i < lanes; ++i) big = one::larger(big, one::abs(x.e[i]));
+    if (!divides(d) || big >= 0x1p100f) return each_divided(x, d);
+    CODETTA_EACH_LANE x.e[i] = one::quotient(x.e[i], d, r);
+    return x;
+  }
+#endif
+  CODETTA_EACH_LANE x.e[i] = x.e[i] / d;
+  return x;
+}
+// Kept where (word >> 8) 2^-24 >= p. There is one p and one seed.
 template <class V>
 CODETTA_FN V ct_dropout(V x, f32v p, u64v seed, u64v index) {
-  const u32v word = philox_word(seed, index);
-  V r;
-  CODETTA_EACH_LANE {
-    const f32 u = (f32)(word.e[i] >> 8) * 0x1p-24f;
-    r.e[i] = u >= p.e[i] ? x.e[i] / (element<V>)(1.0f - p.e[i]) : (element<V>)0;
-  }
-  return r;
+  const u32v words = philox_words(seed.e[0], index);
+  x = scaled_up(x, (element<V>)(1.0f - p.e[0]));
+  CODETTA_EACH_LANE x.e[i] = (f32)(words.e[i] >> 8) * 0x1p-24f >= p.e[0] ? x.e[i] : (element<V>)0;
+  return x;
 }
 
 }  // namespace codetta::gpu

@@ -282,10 +282,10 @@ T hardswish(T x) {
   return x * (clamp(x + T{3}, T{0}, T{6}) / T{6});  // 6 x may overflow
 }
 
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), output word 0 for
-// the counter (low, high, 0, 0) of `index` and the key (low, high) of `seed`.
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), output word index
+// % 4 for the counter (low, high, 0, 0) of index / 4 and the key (low, high) of `seed`.
 inline uint32_t philox_word(uint64_t seed, uint64_t index) {
-  uint32_t c0 = static_cast<uint32_t>(index), c1 = static_cast<uint32_t>(index >> 32), c2 = 0, c3 = 0;
+  uint32_t c0 = static_cast<uint32_t>(index >> 2), c1 = static_cast<uint32_t>(index >> 34), c2 = 0, c3 = 0;
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round_number = 0; round_number < 10; ++round_number) {
     const uint64_t a = uint64_t{0xD2511F53} * c0, b = uint64_t{0xCD9E8D57} * c2;
@@ -296,7 +296,8 @@ inline uint32_t philox_word(uint64_t seed, uint64_t index) {
     k0 += 0x9E3779B9;
     k1 += 0xBB67AE85;
   }
-  return c0;
+  const uint32_t words[4] = {c0, c1, c2, c3};
+  return words[index & 3];
 }
 template <Real T>
 T dropout(T x, T p, int64_t seed, int64_t index) {

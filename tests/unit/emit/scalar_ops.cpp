@@ -84,7 +84,7 @@ bool compare(Op op, T x, T y) {
 }  // namespace
 
 uint32_t philox_word(uint64_t seed, uint64_t index) {
-  uint32_t c[4] = {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0};
+  uint32_t c[4] = {static_cast<uint32_t>(index >> 2), static_cast<uint32_t>(index >> 34), 0, 0};
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{c[0]} * 0xd2511f53u, b = uint64_t{c[2]} * 0xcd9e8d57u;
@@ -96,7 +96,7 @@ uint32_t philox_word(uint64_t seed, uint64_t index) {
     k0 += 0x9e3779b9u;
     k1 += 0xbb67ae85u;
   }
-  return c[0];
+  return c[index & 3];
 }
 
 Scalar scalar_op(Op op, DType type, const std::vector<Scalar>& in) {

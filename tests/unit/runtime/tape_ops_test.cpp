@@ -189,6 +189,12 @@ TEST(TapeOps, DropoutFollowsPhilox) {
   const float u = static_cast<float>(0x6627e8d5u >> 8) * 0x1p-24f;  // word 0 for zero counter and key
   EXPECT_EQ(kept(u, 0, 0), 3 / (1 - u));
   EXPECT_EQ(kept(std::nextafter(u, 1.0f), 0, 0), 0);
+  const uint32_t words[] = {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u};  // of elements 0 to 3
+  for (int64_t i = 0; i < 4; ++i) {
+    const float own = static_cast<float>(words[i] >> 8) * 0x1p-24f;
+    EXPECT_NE(kept(own, 0, i), 0) << i;
+    EXPECT_EQ(kept(std::nextafter(own, 1.0f), 0, i), 0) << i;
+  }
   EXPECT_EQ(kept(0, 5, 9), 3);
   EXPECT_EQ(kept(1, 5, 9), 0);
   int count = 0;
