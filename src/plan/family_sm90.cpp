@@ -268,14 +268,15 @@ int32_t spread_of(const GpuProblem& p, const GpuGemmConfig& base) {
   return each && package::rows_fold_by_slots(p.epilogue) ? static_cast<int32_t>(items) : 1;
 }
 
-// Rows of A that a stage brings where they are known to be few; 0: all of a tile. What the 64 rows of an instruction
-// are read from beyond them is in the same stage.
+// Rows of A that a stage brings where they are known to be few; 0: all of a tile. What the 64 rows of the last
+// instruction are read from beyond them is in the same stage.
 int32_t rows_of_stage(const GemmShape& s, const GpuGemmConfig& c) {
   if (s.any_m || s.batch != 1 || s.items != 1 || s.a_made || c.spread_a > 1 || c.pack_a || !c.a_k_major) return 0;
-  if (c.tile_m != 64 || s.m > 56) return 0;
+  if (c.tile_m > 128 || s.m > c.tile_m - 8 || s.m <= c.tile_m - 64) return 0;
   const int32_t step = 8 * c.cluster_n;  // boxes of whole swizzle atoms
-  const auto rows = static_cast<int32_t>(ceil_div(s.m, step) * step);
-  return rows < 64 && rows + c.tile_n >= 64 ? rows : 0;
+  auto rows = static_cast<int32_t>(ceil_div(s.m, step) * step);
+  if (c.tile_m == 128) rows = std::max(rows, (c.tile_m - c.tile_n + step - 1) / step * step);
+  return rows < c.tile_m && rows + c.tile_n >= c.tile_m ? rows : 0;
 }
 
 // All tiles of it, for a configuration that says how factors are read.
@@ -448,6 +449,7 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
     const bool turns = shape.multiplied == 3 * shape.accumulators, alone = c.consumers == 1;
     constexpr double until_added = 100;
     products_clocks *= turns || alone ? 1.02 : 1 + 0.01 * std::clamp((200 - c.tile_n) / 10.0, 1.0, 6.0);
+    if (c.tile_n % 32 != 0) products_clocks *= 1.06;  // 4096^3: 128 x 176 took 7 % longer than 128 x 128
     if (alone && !turns) products_clocks += blocks * (c.tile_n / 2.0 + until_added);
   }
   // While all blocks read the same few rows of A, L2 gives less than its rate: a third for 32 rows (measured).
@@ -455,17 +457,21 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
     const double tiles = static_cast<double>(ceil_div(p.root_cols(), c.tile_n / p.ways()) * p.shape.batch) * c.k_split;
     const double active = std::clamp(tiles, 1.0, static_cast<double>(p.gpu.sms));
     // Where a stage brings no other rows than A's, that is beyond what the memory gives.
-    const double share = c.a_rows > 0 ? 0.5 : std::min(1.0, 0.34 * std::max(static_cast<double>(p.shape.m), 32.0) / 32);
+    const double share = c.a_rows > 0 && p.shape.m <= 64
+                             ? 0.5
+                             : std::min(1.0, 0.34 * std::max(static_cast<double>(p.shape.m), 32.0) / 32);
     const double bytes = blocks * span * (static_cast<double>(p.shape.m) / c.cluster_n + loaded_n);
     products_clocks = std::max(products_clocks, bytes / (share * p.gpu.l2_rate / active) * p.gpu.ghz);
   }
   // A stage takes its time however little is multiplied, and longer the more rows it brings that lie outside of A: 64 x
   // 64 tiles in 64 blocks took 363 clocks with 8 rows, 320 with 32, 263 to 290 with 64, and 280 to 304 with 32 that
-  // bring 32 (an H100).
+  // bring 32 (an H100). Of 96 rows two tiles of 64 take as much longer than of 128.
   const bool few = p.shape.m <= 64;
-  const double outside = c.a_rows > 0 ? 0 : static_cast<double>(64 - p.shape.m);
-  if (few && c.consumers == 1)
-    products_clocks = std::max(products_clocks, blocks * (c.a_rows > 0 ? 285 : 260 + 1.8 * outside) * efficiency);
+  const int64_t brought = c.a_rows > 0 ? c.a_rows : ceil_div(p.shape.m, c.tile_m) * c.tile_m;
+  const auto outside = static_cast<double>(brought - p.shape.m);
+  if (c.consumers == 1 && (few || (p.shape.m < 128 && outside > 0)))
+    products_clocks =
+        std::max(products_clocks, blocks * (few && c.a_rows > 0 ? 285 : 260 + 1.8 * outside) * efficiency);
   const double traffic = 0.03 * loop.bytes / 64;  // of L2, in the way of the products' own operands: 3 % at 64 a clock
   // A group's products begin when the other's have ended, and not at once: the shorter they are, the more of the time
   // nothing is multiplied. Long ones run at the limit of power, where the clock makes up for it (an H100, tiles of 128

@@ -10,7 +10,7 @@
 // Config offers, besides what tile.h says: a_k_major, b_k_major; makes_a (the copies bring what A is made of, in its
 // shape); wait_depth (wgmma groups left in flight, 0 or 1);
 // warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together); spread_a; a_rows.
-// With Config::a_rows < tile_m only so many rows of A exist, and a stage brings no more: the others of the 64 are
+// With Config::a_rows < tile_m only so many rows of A exist, and a stage brings no more: the others of the last 64 are
 // whatever lies behind them, B's columns, and nobody reads their products.
 // With MathMode::Fp8TwoLevelAccumulation the products are those of two_level.h.
 // wgmma.h's width must be tile_n. Tails of M, N and K are zero-filled by the copy engine; the epilogue masks stores.
@@ -117,8 +117,9 @@ struct Shape {
   static_assert(!Config::stream_k || (Config::k_split == 1 && !Config::pingpong));
   static_assert(Config::spread_a == 1 || (Config::a_k_major && !Config::b_k_major && !Config::makes_a &&
                                           Config::k_split == 1 && !Config::stream_k));
-  static_assert(Config::a_rows == Config::tile_m || (Config::tile_m == 64 && Config::a_k_major && !Config::makes_a &&
-                                                     Config::spread_a == 1 && stage_bytes >= 64 * 128));
+  static_assert(Config::a_rows == Config::tile_m ||
+                (Config::a_rows > Config::tile_m - 64 && Config::a_k_major && !Config::makes_a &&
+                 Config::spread_a == 1 && stage_bytes >= Config::tile_m * 128));
   static_assert(!two_level || (bands == 1 && !Config::pingpong), "the other consumer multiplies while one adds");
   static_assert(sets * bands * Config::tile_n / 2 <= 192, "more accumulators a thread spill");
   static_assert(a_box_rows <= 256 && b_box_rows <= 256 && a_box_rows % 8 == 0 && b_box_rows % 8 == 0);

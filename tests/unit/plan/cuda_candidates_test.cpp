@@ -363,7 +363,7 @@ TEST(CudaDiscovery, ReductionsWithoutMatricesFromRegisters) {
 // Of few rows that are known to be no more a stage brings these alone, and what an instruction reads beyond them is in
 // the same stage.
 TEST(CudaDiscovery, StagesBringTheRowsThatThereAre) {
-  for (const int64_t m : {1, 8, 9, 32, 33, 56, 57, 64, 65}) {
+  for (const int64_t m : {1, 8, 9, 32, 33, 56, 57, 64, 65, 96, 120, 121, 129}) {
     for (const int64_t n : {4096, 28672}) {
       for (const bool any : {false, true}) {
         GemmShape shape = shape_of(m, n, 4096);
@@ -372,12 +372,12 @@ TEST(CudaDiscovery, StagesBringTheRowsThatThereAre) {
         for (const GpuGemmConfig& c : of_sm90(plain(), shape)) {
           if (c.a_rows == 0) continue;
           few = true;
-          EXPECT_EQ(c.tile_m, 64);
-          EXPECT_TRUE(c.a_rows >= m && c.a_rows < m + 8 * c.cluster_n) << c.a_rows << " of " << m;
+          EXPECT_EQ(c.tile_m, m <= 64 ? 64 : 128);
+          EXPECT_TRUE(c.a_rows >= m && (c.a_rows < m + 8 * c.cluster_n || c.a_rows == 128 - c.tile_n)) << c.a_rows;
           EXPECT_EQ(plan::sm90_shape(plain(), c).stage_bytes, (c.a_rows + c.tile_n) * 128);
-          EXPECT_GE(c.a_rows + c.tile_n, 64);
+          EXPECT_GE(c.a_rows + c.tile_n, c.tile_m);
         }
-        EXPECT_EQ(few, !any && m <= 56) << m;
+        EXPECT_EQ(few, !any && (m <= 56 || (m > 64 && m <= 120))) << m;
       }
     }
   }
