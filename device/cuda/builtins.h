@@ -183,6 +183,9 @@ CODETTA_FN void group_barrier(i32 id, i32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// The same of the threads of a warp.
+CODETTA_FN void warp_barrier() { __syncwarp(~0u); }
+
 CODETTA_FN u32 shuffle_xor(u32 mask, u32 value, int distance) { return __shfl_xor_sync(mask, value, distance); }
 
 // A word of the device's own memory. It was 0 and is 1 now: of all callers one is told so, until that one gives it

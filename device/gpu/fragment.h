@@ -272,11 +272,11 @@ struct TileFragment {
     for (int i = 0; i < S::width; ++i) s.v[i] = p[at * S::width + i];
     return s;
   }
-  // The rows `first`, first + row_step(), ... whose states are held[0].*q, held[1].*q, ... With `together` all threads
-  // of a warp call this; several rows then are folded at once: lanes exchange halves of them, until each has one.
-  // `largest`: reductions of the largest of the same values, with which states begin.
-  template <bool together, class V, class H, class S, int count, class... Largest>
-  CODETTA_MEMBER void reduce_rows(int k, const H (&held)[count], S H::*q, i32 first, Largest... largest) const {
+  // The states held[0].*q, held[1].*q, ... of several rows, each of all threads of the row: the lanes of a row that are
+  // less than `count` have one in `folded`, of row at(). With `together` all threads of a warp call this; several rows
+  // then are folded at once: lanes exchange halves of them, until each has one.
+  template <bool together, class H, class S, int count>
+  CODETTA_MEMBER int fold_rows(const H (&held)[count], S H::*q, S& folded) const {
     static_assert(count == 1 || (together && count <= across));
     const int lane = tile.thread % 32;
     const u32 mask = together || across == 32 ? ~0u : ((1u << (across % 32)) - 1) << (lane / across * across);
@@ -303,11 +303,20 @@ struct TileFragment {
       }
     }
     merge_threads(mask, s[0], count, across);
+    folded = s[0];
+    return row;
+  }
+  // The rows `first`, first + row_step(), ... `largest`: reductions of the largest of the same values, with which
+  // states begin.
+  template <bool together, class V, class H, class S, int count, class... Largest>
+  CODETTA_MEMBER void reduce_rows(int k, const H (&held)[count], S H::*q, i32 first, Largest... largest) const {
+    S s;
+    const int row = fold_rows<together>(held, q, s);
     if (tile.thread % across < count) {
       const i64 at = (tile.batch * params.problem.pieces_n + tile.piece_n) * params.problem.rows + tile.row + first +
                      row * row_step();
-      write(s[0], (element<V>*)params.reduction[k].partials, at);
-      ((((element<V>*)params.reduction[largest].partials)[at] = s[0].v[0]), ...);
+      write(s, (element<V>*)params.reduction[k].partials, at);
+      ((((element<V>*)params.reduction[largest].partials)[at] = s.v[0]), ...);
     }
   }
   template <template <class> class R, class V>

@@ -337,6 +337,11 @@ inline void plan_packing(const Kernel& kernel, const Factor& a, const Factor& b,
 
 inline bool plan_product(const Kernel& kernel, const Factor& a, const Factor& b, Plan& plan, Trouble& trouble) {
   if (!check_factor(kernel, a, true, trouble) || !check_factor(kernel, b, false, trouble)) return false;
+  if (const i64 cols = plan.problem.cols; kernel.whole_rows && (cols < 1 || cols > kernel.piece_cols)) {
+    misfit(trouble, b.name, "its products have rows of %lld elements, and %.200s holds 1 to %d of a row", cols,
+           kernel.name, kernel.piece_cols);
+    return unaligned(trouble);
+  }
   if (a.inner != 0 && b.inner != 0 && a.inner != b.inner) {
     misfit(trouble, b.name, "%lld of its items lie one way, and %lld of the other factor", b.inner, a.inner);
     return unaligned(trouble);
@@ -482,7 +487,7 @@ inline bool plan_workspace(const Kernel& kernel, bool needs_zero, Plan& plan, Re
   }
   if (kernel.keeps_accumulators) plan.accumulators_at = placer.add(p.batches, kernel.ways, p.rows, p.cols, accumulator);
   // Threads that finish rows keep their reductions.
-  const bool in_memory = kernel.entry_count == 0 || kernel.entries[0].kind != entry_panel;
+  const bool in_memory = !kernel.whole_rows && (kernel.entry_count == 0 || kernel.entries[0].kind != entry_panel);
   for (i32 i = 0; i < kernel.reduction_count; ++i) {
     reserved[i] = Reserved{-1, -1};
     if (!in_memory) continue;

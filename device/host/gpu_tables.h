@@ -48,11 +48,12 @@ struct Kernel {
   u8 missing_when = 0;      // bit e: no kernel for sizes of which those are 0 that e says: 1 batch, 2 rows, 4 columns
   i32 accumulator_bytes, tile_m, tile_n, tile_k, cluster_m, cluster_n, k_split, group, alignment, piece_rows,
       piece_cols;
-  i32 ways;               // of the split
-  i32 loaded_bytes;       // by the first phase for an element of the root space
-  i32 spread_a = 1;       // rows of A between two that an item has; 1: all rows of a matrix are one item's
-  i32 a_rows = 0;         // > 0: M is at most so many
-  bool combines = false;  // the product's last block combines the reductions of phase 0
+  i32 ways;                 // of the split
+  i32 loaded_bytes;         // by the first phase for an element of the root space
+  i32 spread_a = 1;         // rows of A between two that an item has; 1: all rows of a matrix are one item's
+  i32 a_rows = 0;           // > 0: M is at most so many
+  bool combines = false;    // the product's last block combines the reductions of phase 0
+  bool whole_rows = false;  // pieces of the product have whole rows, and all phases: columns are 1 to piece_cols
   const Entry* entries;
   const Map* maps;
   const Reduction* reductions;

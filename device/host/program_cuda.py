@@ -50,7 +50,7 @@ class _Kernel(ctypes.Structure):
                                      "stream_k", "keeps_accumulators", "folds")] + [("missing_when", ctypes.c_uint8)] + [
         (n, ctypes.c_int32) for n in ("accumulator_bytes", "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n",
                                       "k_split", "group", "alignment", "piece_rows", "piece_cols", "ways", "loaded_bytes",
-                                      "spread_a", "a_rows")] + [("combines", ctypes.c_bool)] + [
+                                      "spread_a", "a_rows")] + [(n, ctypes.c_bool) for n in ("combines", "whole_rows")] + [
         ("entries", ctypes.POINTER(_Entry)), ("maps", ctypes.POINTER(_Map)),
         ("reductions", ctypes.POINTER(_GpuReduction)), ("operands", ctypes.POINTER(_OperandFacts))] + [
         (n, ctypes.c_int32) for n in ("entry_count", "map_count", "reduction_count", "operand_count",

@@ -71,8 +71,16 @@ std::vector<std::string> operations(const EpilogueProgram& program) {
   return names;
 }
 
+bool whole_rows(const plan::PlannedKernel& kernel) {
+  if (kernel.discovery.candidates.empty()) return false;
+  const auto* gpu = std::get_if<package::GpuGemmConfig>(&kernel.discovery.candidates[kernel.chosen].config);
+  return gpu != nullptr && gpu->whole_rows;
+}
+
 // Where the accumulators are when the epilogue reads them.
 std::string_view accumulators_lie(const EpilogueProgram& program, const plan::PlannedKernel& kernel) {
+  if (whole_rows(kernel))
+    return "of which a piece holds whole rows, so that what needs their reductions follows at once";
   bool of_rows = false, whole = false;
   for (size_t i = 1; i < program.phases.size(); ++i) {
     if (!program.phases[i].reads_accumulator) continue;
@@ -141,10 +149,12 @@ std::vector<std::string> fusion_lines(const std::vector<opt::PassRecord>& passes
   if (phases > 1) {
     size_t again = 0;
     for (size_t i = 1; i < phases; ++i) again += program.phases[i].reads_accumulator ? 1 : 0;
-    lines.push_back(again > 0 ? fmt::format("phases: {}; accumulators are kept for {} of them, which need a finished "
-                                            "reduction",
-                                            phases, again)
-                              : fmt::format("phases: {}; the later ones only finish reductions", phases));
+    lines.push_back(whole_rows(kernel)
+                        ? fmt::format("phases: {}, one behind the other in the product's own kernel", phases)
+                    : again > 0 ? fmt::format("phases: {}; accumulators are kept for {} of them, which need a finished "
+                                              "reduction",
+                                              phases, again)
+                                : fmt::format("phases: {}; the later ones only finish reductions", phases));
   }
   if (program.split.ways > 1)
     lines.push_back(fmt::format("split: {} parts of the columns are combined in registers", program.split.ways));

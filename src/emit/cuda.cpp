@@ -9,6 +9,7 @@
 #include "emit/cuda_factors.hpp"
 #include "emit/cuda_registers.hpp"
 #include "emit/cuda_rows.hpp"
+#include "emit/cuda_sources.hpp"
 #include "emit/emit.hpp"
 #include "emit/gpu_phases.hpp"
 #include "emit/phase_printer.hpp"
@@ -24,101 +25,6 @@ using package::GpuFamily;
 using package::GpuGemmConfig;
 
 namespace {
-
-// Where a family's kernel body is, and what its source needs besides.
-struct FamilySource {
-  GpuFamily family;
-  std::string_view header, function;
-  bool waits_itself;                                     // for the kernel before it, where it must
-  void (*defines)(CodeWriter&, const GpuGemmConfig&);    // before the first include
-  void (*constants)(CodeWriter&, const GpuGemmConfig&);  // of Config
-  void (*maps)(const package::EpilogueProgram&, const GpuGemmConfig&, std::vector<package::CudaTensorMap>&);
-};
-
-void no_defines(CodeWriter&, const GpuGemmConfig&) {}
-void no_constants(CodeWriter&, const GpuGemmConfig&) {}
-void no_maps(const package::EpilogueProgram&, const GpuGemmConfig&, std::vector<package::CudaTensorMap>&) {}
-
-// The matrix instruction: 32 bytes of K a step; 16-bit operands may lie along M and N.
-void wgmma_defines(CodeWriter& out, const GpuGemmConfig& config) {
-  const auto type = [](DType d) -> std::string_view {
-    return d == DType::f16      ? "f16"
-           : d == DType::bf16   ? "bf16"
-           : d == DType::f32    ? "tf32"
-           : d == DType::f8e4m3 ? "e4m3"
-           : d == DType::f8e5m2 ? "e5m2"
-           : d == DType::i8     ? "s8"
-                                : "u8";
-  };
-  const bool integers = config.accumulator == DType::i32, half = types::byte_size(config.a_dtype) == 2;
-  out.line("#define CODETTA_WGMMA_N ", config.tile_n);
-  out.line("#define CODETTA_WGMMA_TYPES \"k", 32 / types::byte_size(config.a_dtype), integers ? ".s32." : ".f32.",
-           type(config.a_dtype), ".", type(config.b_dtype), "\"");
-  if (half) {
-    out.line("#define CODETTA_WGMMA_FLAGS \", 1, 1, ", config.a_k_major ? 0 : 1, ", ", config.b_k_major ? 0 : 1, "\"");
-  } else {
-    out.line("#define CODETTA_WGMMA_FLAGS \"", integers ? "" : ", 1, 1", "\"");
-  }
-}
-// Products of a stage stay in flight while the next is waited for: 1.2 times as fast where consumers take turns.
-void sm90_constants(CodeWriter& out, const GpuGemmConfig&) { out.line("static constexpr int wait_depth = 1;"); }
-// Boxes of 128 bytes along the fast dim: 64 of K, or 64 rows or columns of tile_k steps.
-void sm90_maps(const package::EpilogueProgram& program, const GpuGemmConfig& config,
-               std::vector<package::CudaTensorMap>& maps) {
-  const plan::Sm90Shape shape = plan::sm90_shape(program, config);
-  const auto box = [&](package::CudaTensorMap::Source source, bool k_major, int64_t rows) {
-    const auto fast = static_cast<int32_t>(128 / types::byte_size(config.a_dtype));
-    maps.push_back({source, 0, fast, k_major ? static_cast<int32_t>(rows) : config.tile_k, 128});
-  };
-  box(package::CudaTensorMap::Source::A, config.a_k_major, shape.a_box_rows);
-  if (const package::FactorProgram* a = program.made(package::FactorProgram::Which::A)) {
-    maps[0].source =
-        a->batch_in_rows ? package::CudaTensorMap::Source::MadeRows : package::CudaTensorMap::Source::MadeA;
-    maps[0].operand = plan::brought_for_a(program).value_or(0);
-  }
-  box(package::CudaTensorMap::Source::B, config.b_k_major, shape.b_box_rows);
-  if (!config.copied) return;
-  // A warp's rows of a piece, at most 128 bytes wide, or columns of 16 rows (device/cuda/kernels/copies.h).
-  const plan::Copies copies = plan::copies_of(program).value_or(plan::Copies{});
-  for (const auto* list : {&copies.loads, &copies.stores}) {
-    for (const uint32_t k : *list) {
-      const auto size = static_cast<int32_t>(types::byte_size(program.operands[k].dtype));
-      const bool column_major = program.operands[k].column_major;
-      const int32_t fast = column_major ? 16 : std::min(config.piece_cols, 128 / size);
-      const int32_t slow = column_major ? config.piece_cols : 16;
-      maps.push_back({package::CudaTensorMap::Source::Operand, k, fast, slow, fast * size, column_major});
-    }
-  }
-}
-
-// Launched whole, a grid hands tiles to blocks that have become free.
-void sm100_constants(CodeWriter& out, const GpuGemmConfig& config) {
-  out.line("static constexpr bool dynamic = ", !config.persistent, ";");
-}
-void sm100_maps(const package::EpilogueProgram& program, const GpuGemmConfig& config,
-                std::vector<package::CudaTensorMap>& maps) {
-  const plan::Sm100Shape shape = plan::sm100_shape(program, config);
-  const auto fast = static_cast<int32_t>(128 / types::byte_size(config.a_dtype));
-  const auto columns = static_cast<int32_t>(shape.b_box_cols);
-  maps.push_back({package::CudaTensorMap::Source::A, 0, fast, config.a_k_major ? config.tile_m : config.tile_k, 128});
-  maps.push_back({package::CudaTensorMap::Source::B, 0, fast, config.b_k_major ? columns : config.tile_k, 128});
-}
-
-constexpr std::array family_sources{
-    FamilySource{GpuFamily::Simt, "device/gpu/kernels/simt.h", "gemm_simt", false, no_defines, no_constants, no_maps},
-    FamilySource{GpuFamily::Sm90, "device/cuda/kernels/sm90.h", "gemm_sm90", true, wgmma_defines, sm90_constants,
-                 sm90_maps},
-    FamilySource{GpuFamily::Sm80, "device/cuda/kernels/sm80.h", "gemm_sm80", true, no_defines, no_constants, no_maps},
-    FamilySource{GpuFamily::Sm100, "device/cuda/kernels/sm100.h", "gemm_sm100", true, no_defines, sm100_constants,
-                 sm100_maps},
-    FamilySource{GpuFamily::Stream, "device/cuda/kernels/stream.h", "gemm_stream", true, no_defines, no_constants,
-                 no_maps},
-    FamilySource{GpuFamily::Mfma, "device/hip/kernels/mfma.h", "gemm_mfma", false, no_defines, no_constants, no_maps},
-    FamilySource{GpuFamily::Wmma, "device/hip/kernels/wmma.h", "gemm_wmma", false, no_defines, no_constants, no_maps},
-};
-
-constexpr FamilySource map_source{GpuFamily::Simt, "device/gpu/kernels/map.h", {}, false, no_defines, no_constants,
-                                  no_maps};
 
 constexpr int phase_threads = 256, pack_threads = 256, results_per_block = 32;
 
@@ -186,7 +92,7 @@ class CudaPrinter {
   // Whether pieces that are not complete ask at run time, with each access, if it is one of whole vectors: code for
   // both is a third of what Clang would compile for HIP, and so is its time.
   [[nodiscard]] bool asks_for_whole(uint32_t index) const {
-    return is_hip(options_.arch) ? knows_whole(index) : is_even() || sums_logarithms(index);
+    return is_hip(options_.arch) ? knows_whole(index) : is_even() || whole_rows() || sums_logarithms(index);
   }
   // The same of strips; where a thread holds more accumulators, the others got 2 % slower (int8, 128x256).
   [[nodiscard]] bool strips_ask() const {
@@ -222,12 +128,15 @@ class CudaPrinter {
   [[nodiscard]] bool by_warpgroups() const {
     return config_.family == GpuFamily::Sm90 || config_.family == GpuFamily::Sm100;
   }
+  // Whether all phases run over a piece that holds whole rows, one behind the other.
+  [[nodiscard]] bool whole_rows() const { return config_.whole_rows && map_ == nullptr; }
+  [[nodiscard]] bool in_product(uint32_t phase) const { return phase == 0 || whole_rows(); }
   // Threads among which the rows of a piece are dealt out, and how many these are: of one warp, where each finishes the
   // rows that it has multiplied.
-  [[nodiscard]] int warp_rows(uint32_t phase) const { return phase == 0 ? warp_rows_ : 0; }
+  [[nodiscard]] int warp_rows(uint32_t phase) const { return in_product(phase) ? warp_rows_ : 0; }
   [[nodiscard]] int group_threads(uint32_t phase) const {
     if (warp_rows(phase) != 0) return 32;
-    return phase > 0 ? phase_threads : by_warpgroups() ? 128 : config_.threads;
+    return !in_product(phase) ? phase_threads : by_warpgroups() ? 128 : config_.threads;
   }
   [[nodiscard]] int group_rows(uint32_t phase) const {
     return warp_rows(phase) != 0 ? warp_rows(phase) : config_.piece_rows;
@@ -236,6 +145,10 @@ class CudaPrinter {
   [[nodiscard]] bool even_rows(uint32_t phase) const {
     const int threads = group_threads(phase);
     return threads % layout_.across == 0 && group_rows(phase) % (threads / layout_.across) == 0;
+  }
+  [[nodiscard]] std::string fragment_name() const {
+    return whole_rows() ? CodeWriter::text_of("RowFragment<Config::piece_rows, ", plan::result_bytes(program_), ", ")
+                        : "TileFragment<";
   }
   [[nodiscard]] int passes_of(uint32_t phase) const {
     const int step = std::max(group_threads(phase) / layout_.across, 1);
@@ -248,8 +161,9 @@ class CudaPrinter {
     return copies_ ? config_.tile_n / program_.split.ways / config_.piece_cols : 1;
   }
   [[nodiscard]] bool stored_by_combining(uint32_t index) const {
-    return !rows_at_a_time() && only_stores_results(program_, index);
+    return !rows_at_a_time() && !whole_rows() && only_stores_results(program_, index);
   }
+  void print_panel(CodeWriter& out) const;
   void print_last_block(CodeWriter& out) const;
   void print_entries(CodeWriter& out, CudaSource& result) const;
   // A map in which threads finish whole rows (device/gpu/kernels/map.h).
@@ -313,8 +227,9 @@ void CudaPrinter::print_config(CodeWriter& out) const {
 // unrolled.
 void CudaPrinter::print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const {
   const bool asks = asks_for_whole(index);
-  const std::string fragment = CodeWriter::text_of(
-      "TileFragment<whole, ", layout_.across, asks ? ", P, !whole> f(params, tile, wide);" : ", P> f(params, tile);");
+  const std::string fragment =
+      CodeWriter::text_of(fragment_name(), "whole, ", layout_.across,
+                          asks ? ", P, !whole> f(params, tile, wide);" : ", P> f(params, tile);");
   const auto structure = [&](std::string_view name, const std::vector<Held>& members, std::string_view suffix) {
     const auto block = out.block_with("};", "struct ", name, index);
     for (const Held& member : members) out.line(member.type, suffix, " ", member.name, ";");
@@ -382,8 +297,12 @@ void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& p
       for (const Held& other : phase.row_states) {
         if (is_hip(options_.arch) && other.setup == state.name) largest += ", " + other.text;
       }
-      out.line("f.template reduce_rows<", together, ", ", cuda_dialect().type(reduction.type).value, ">(", state.text,
-               ", states, &States", index, "::", state.name, ", r", largest, ");");
+      const std::string_view type = cuda_dialect().type(reduction.type).value;
+      const std::string how = whole_rows() ? CodeWriter::text_of("end_rows<", together, ", ", type, ", ",
+                                                                 reduction.mean, ", ", reduction.parts)
+                                           : CodeWriter::text_of("reduce_rows<", together, ", ", type);
+      out.line("f.template ", how, ">(", state.text, ", states, &States", index, "::", state.name, ", r", largest,
+               ");");
     }
   };
   if (knows_complete(index, phase)) {
@@ -423,12 +342,14 @@ void CudaPrinter::print_rows(CodeWriter& out, uint32_t index, const PhaseText& p
 // Rows of a piece that a thread has under way at once: many hide the latency of loads, shuffles and long functions.
 int CudaPrinter::rows_at_once(uint32_t index, const PhaseText& phase) const {
   const double clocks = plan::phase_clocks(program_, index);
-  const bool warpgroup = index == 0 && by_warpgroups();
+  const bool warpgroup = in_product(index) && by_warpgroups();
   int rows = layout_.lanes > 4 ? 1 : clocks <= 20 ? 8 : clocks <= 64 ? 4 : clocks <= 100 ? 2 : 1;
   if (!warpgroup) rows = std::min(rows, clocks <= 20 ? 4 : clocks <= 48 ? 2 : 1);
   // Accumulators that wait for their own pieces leave few registers.
-  if (warpgroup && config_.family == GpuFamily::Sm90 && plan::sm90_shape(program_, config_).accumulators > 128)
-    rows = std::min(rows, phase.row_states.empty() && clocks <= 20 ? 4 : 2);
+  const int waiting =
+      warpgroup && config_.family == GpuFamily::Sm90 ? plan::sm90_shape(program_, config_).accumulators : 0;
+  if (waiting > 128) rows = std::min(rows, phase.row_states.empty() && clocks <= 20 ? 4 : 2);
+  if (waiting == 128 && index > 0) rows = std::min(rows, 4);
   // Where nothing but accumulators is awaited, work of this length hides the wait for the next row's by itself.
   if (is_hip(options_.arch) && phase.loads.empty() && phase.row_states.empty() && clocks > 20) rows = 1;
   if (is_hip(options_.arch)) rows = std::min(rows, passes_of(index));
@@ -443,11 +364,14 @@ void CudaPrinter::print_prefetch(CodeWriter& out) const {
   const auto function = out.block("static __device__ __forceinline__ void prefetch(const P& params, const Tile& tile)");
   for (uint32_t k = 0; k < program_.operands.size(); ++k) {
     const package::Operand& o = program_.operands[k];
-    const auto& insts = program_.phases[0].insts;
-    const bool loaded = loads_full(o) && std::any_of(insts.begin(), insts.end(), [&](const package::Inst& inst) {
-                          return inst.kind == package::Inst::Kind::Load && inst.index == k;
-                        });
-    if (loaded) out.line("prefetch_full<", cuda_dialect().type(o.dtype).element, ">(params.operand[", k, "], tile);");
+    const auto loads = [&](const package::Phase& phase) {
+      return std::any_of(phase.insts.begin(), phase.insts.end(), [&](const package::Inst& inst) {
+        return inst.kind == package::Inst::Kind::Load && inst.index == k;
+      });
+    };
+    const auto last = whole_rows() ? program_.phases.end() : program_.phases.begin() + 1;
+    if (loads_full(o) && std::any_of(program_.phases.begin(), last, loads))
+      out.line("prefetch_full<", cuda_dialect().type(o.dtype).element, ">(params.operand[", k, "], tile);");
   }
 }
 
@@ -456,7 +380,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     return CodeWriter::text_of("f.template accum<", cuda_dialect().type(program_.accumulator).value, ">(", part, ")");
   };
   CODETTA_TRY(PhaseText phase, print_phase(program_, index, cuda_dialect(), options_.comments, accumulator, needs_));
-  if (index == 0 && keeps_accumulators(program_)) keep_accumulators(program_, accumulator, phase);
+  if (index == 0 && keeps_accumulators(program_) && !whole_rows()) keep_accumulators(program_, accumulator, phase);
   const bool strips = index == 0 && config_.from_registers && map_ == nullptr;
   const bool copies = index == 0 && copies_;
   if (copies) {
@@ -468,7 +392,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   }
   out.blank();
   std::string whole = CodeWriter::text_of("tile.cols % ", layout_.lanes, " == 0");
-  if (index > 0 && program_.phases[index].reads_accumulator) {
+  if (!in_product(index) && program_.phases[index].reads_accumulator) {
     whole += CodeWriter::text_of(" && tile.acc_ld % ", 16 / types::byte_size(program_.accumulator), " == 0");
   }
   whole += aligned_text(program_, [&](uint32_t k) { return !is_of_factor(program_, k); });
@@ -517,7 +441,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     if (ahead) {
       choose();
       out.line("if (!whole || !complete) return;");
-      out.line("TileFragment<true, ", layout_.across, ", P> f(params, tile);");
+      out.line(fragment_name(), "true, ", layout_.across, ", P> f(params, tile);");
       std::set<std::string> references;
       for (const Held& load : phase.loads) references.insert(load.setup);
       for (const std::string& line : references) out.line(line);
@@ -528,7 +452,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
       for (const Held& load : phase.loads) out.line(guard, "held.rows[j].", load.name, " = ", load.text, ";");
     }
   }
-  const auto function = begin("phase_", pieces ? ", const Ahead& held" : "", "");
+  const auto function = begin(whole_rows() ? "panel_" : "phase_", pieces ? ", const Ahead& held" : "", "");
   const bool by_itself = knows_complete(index, phase);
   if (by_itself)
     choose();
@@ -556,6 +480,18 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     put_lines(out, phase.end);
   }
   return {};
+}
+
+// All phases over a piece of whole rows.
+void CudaPrinter::print_panel(CodeWriter& out) const {
+  const bool ahead = by_warpgroups();
+  out.line("template <class P>");
+  const auto function = out.block("static __device__ __forceinline__ void phase_0(const P& params, const Tile& tile",
+                                  ahead ? ", const Ahead& held)" : ")");
+  for (uint32_t p = 0; p < program_.phases.size(); ++p) {
+    if (p > 0) out.line("warp_barrier();");
+    out.line("panel_", p, "<P>(params, tile", ahead && p == 0 ? ", held);" : ");");
+  }
 }
 
 // Behind the product: the block that arrives last combines.
@@ -610,6 +546,7 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
     out.line(family_.function, "<Config, Epilogue>(params);");
     if (config_.combines) print_last_block(out);
   }
+  if (whole_rows()) return;
   static constexpr std::array<std::string_view, 4> axes{"Row", "Column", "All", "Item"};
   const int pieces = pieces_of_partial();
   const std::vector<std::optional<uint32_t>> outputs =
@@ -700,6 +637,10 @@ Result<CudaSource> CudaPrinter::print() {
       body.blank();
       CODETTA_CHECK_OK(print_phase_function(body, p));
     }
+    if (whole_rows()) {
+      body.blank();
+      print_panel(body);
+    }
     for (const package::FactorProgram& factor : program_.factors) {
       body.blank();
       const auto brought = config_.family == GpuFamily::Sm90 ? plan::brought_for_a(program_) : std::nullopt;
@@ -743,6 +684,7 @@ Result<CudaSource> CudaPrinter::print() {
   out.line("#include \"", family_.header, "\"");
   if (copies_) out.line("#include \"device/cuda/kernels/copies.h\"");
   if (config_.combines && map_ == nullptr) out.line("#include \"device/cuda/combine.h\"");
+  if (whole_rows()) out.line("#include \"device/cuda/whole_rows.h\"");
   if (engine_makes) out.line("#include \"device/cuda/kernels/make_wgmma.h\"");
   if (sm90 && config_.math == MathMode::Fp8TwoLevelAccumulation)
     out.line("#include \"device/cuda/kernels/two_level.h\"");
@@ -779,9 +721,8 @@ std::vector<std::string> gpu_compiler_flags(const CudaEmitOptions& options) {
 Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, const GpuGemmConfig& config,
                                     const CudaEmitOptions& options) {
   if (auto defect = package::find_defect(program)) return broken("the epilogue program is not valid", *defect);
-  const auto* family = std::find_if(family_sources.begin(), family_sources.end(),
-                                    [&](const FamilySource& f) { return f.family == config.family; });
-  if (family == family_sources.end()) {
+  const FamilySource* const family = find_source(config.family);
+  if (family == nullptr) {
     return broken("this CUDA family has no kernel body", std::string(package::name_of(config.family)));
   }
   if (!program.more_b.empty() && !package::shares_a(config.family))
@@ -794,7 +735,7 @@ Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, con
 Result<CudaSource> emit_cuda_map(const package::EpilogueProgram& program, const package::GpuMapConfig& config,
                                  const CudaEmitOptions& options) {
   if (auto defect = package::find_defect(program)) return broken("the program is not valid", *defect);
-  return CudaPrinter(program, package::pieces_of(config), map_source, options, &config).print();
+  return CudaPrinter(program, package::pieces_of(config), source_of_maps(), options, &config).print();
 }
 
 }  // namespace codetta::emit

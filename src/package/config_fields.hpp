@@ -67,6 +67,7 @@ struct ConfigFields<GpuGemmConfig> {
                                     ConfigFlag<C>{"copied", &C::copied},
                                     ConfigFlag<C>{"stream_k", &C::stream_k},
                                     ConfigFlag<C>{"combines", &C::combines},
+                                    ConfigFlag<C>{"whole_rows", &C::whole_rows},
                                     ConfigFlag<C>{"pack_a", &C::pack_a},
                                     ConfigFlag<C>{"pack_b", &C::pack_b},
                                     ConfigFlag<C>{"even", &C::even}};

@@ -57,22 +57,24 @@ struct GpuGemmConfig {
   bool pingpong = false;  // Sm90: each consumer owns whole tiles in turn
   bool persistent = false;
   bool from_registers = false;  // Sm90: the epilogue takes accumulators from registers, without shared memory
-  bool copied = false;    // Sm90: from registers, and its matrices come and go by the copy engine; their addresses
-                          // and strides are multiples of 16 bytes then (a guard)
-  bool stream_k = false;  // Sm90: tiles beyond whole waves are cut along K into one equal share for each block
-  bool combines = false;  // Sm80, Sm90, Stream: the block that arrives last combines the reductions of phase 0, which
-                          // are of rows; their Combine entry is for a product without elements only
-  bool pack_a = false;    // A (B) is first copied to where the product can read it; a_k_major, b_k_major and
-  bool pack_b = false;    // `alignment` then speak of the copy
-  bool even = false;      // the sizes that were planned for are whole tiles, so that pieces with less are not worth
-                          // code of their own for each kind of row
-  int32_t spread_a = 1;   // > 1, Sm90: rows of A that begin anywhere are read where they lie. Each spread_a-th of them
+  bool copied = false;      // Sm90: from registers, and its matrices come and go by the copy engine; their addresses
+                            // and strides are multiples of 16 bytes then (a guard)
+  bool stream_k = false;    // Sm90: tiles beyond whole waves are cut along K into one equal share for each block
+  bool combines = false;    // Sm80, Sm90, Stream: the block that arrives last combines the reductions of phase 0, which
+                            // are of rows; their Combine entry is for a product without elements only
+  bool whole_rows = false;  // pieces hold whole rows, of 1 to piece_cols columns (a guard): results of row reductions
+                            // stay on chip, and later phases are in the product's own kernel
+  bool pack_a = false;      // A (B) is first copied to where the product can read it; a_k_major, b_k_major and
+  bool pack_b = false;      // `alignment` then speak of the copy
+  bool even = false;        // the sizes that were planned for are whole tiles, so that pieces with less are not worth
+                            // code of their own for each kind of row
+  int32_t spread_a = 1;  // > 1, Sm90: rows of A that begin anywhere are read where they lie. Each spread_a-th of them
                          // is one of an item of a batch, and so they begin multiples of 16 bytes apart. M is a multiple
                          // of it (a guard)
-  int32_t a_rows = 0;     // > 0, Sm90: rows of A that a stage brings, of which M is at most so many (a guard); the
-                          // others of tile_m are multiplied with what lies there, and nothing reads those products
-  int32_t k_split = 1;    // > 1: slices of K summed in slice order by the block that arrives last
-  int32_t group = 8;      // tiles of a raster group
+  int32_t a_rows = 0;    // > 0, Sm90: rows of A that a stage brings, of which M is at most so many (a guard); the
+                         // others of tile_m are multiplied with what lies there, and nothing reads those products
+  int32_t k_split = 1;   // > 1: slices of K summed in slice order by the block that arrives last
+  int32_t group = 8;     // tiles of a raster group
   int32_t alignment = 1;  // bytes that A's and B's addresses and slower strides are multiples of (a guard)
   int32_t piece_rows = 64, piece_cols = 64;  // root rows and columns that one call of the epilogue finishes
   int32_t lanes = 4;                         // columns of one row that a thread holds at a position

@@ -44,6 +44,7 @@ struct GemmShape {
   // A power of two, up to 16, that the number of rows is a multiple of, whatever symbolic sizes are; 0: that of m.
   int32_t m_multiple = 0;
   bool any_m = false;               // the number of rows is a symbol's, and m a likely one
+  bool any_n = false;               // the same of columns
   int64_t items = 1;                // of a batch that are rows of one product here: m counts the rows of all
   std::vector<Strides> operands{};  // of the epilogue's program, as they are bound, before that; nothing: not known
 };

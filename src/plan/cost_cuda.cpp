@@ -134,11 +134,15 @@ struct Model {
   }
 
   [[nodiscard]] double epilogue_us(std::string& note) const {
-    const EpilogueCost cost = epilogue_cost(p, p.epilogue.phases[0],
-                                            c.copied           ? copied_clocks
-                                            : c.from_registers ? direct_clocks
-                                                               : piece_clocks,
-                                            c.copied);
+    EpilogueCost cost = epilogue_cost(p, p.epilogue.phases[0],
+                                      c.copied           ? copied_clocks
+                                      : c.from_registers ? direct_clocks
+                                                         : piece_clocks,
+                                      c.copied);
+    for (size_t i = 1; c.whole_rows && i < p.epilogue.phases.size(); ++i) {
+      const EpilogueCost later = epilogue_cost(p, p.epilogue.phases[i]);
+      cost.clocks += later.clocks, cost.loads += later.loads, cost.stores += later.stores;
+    }
     const double pieces = std::ceil(root_elements / (c.piece_rows * c.piece_cols));
     // The columns of a last piece that is not whole are finished a row at a time.
     const double width = c.tile_n / static_cast<double>(p.ways());
@@ -196,6 +200,7 @@ struct Model {
   }
 
   [[nodiscard]] double later_us(std::string& note) const {
+    if (c.whole_rows) return 0;
     double result = 0, kept = 0;
     int entries = 0;
     const double elements = batch * m * cols;

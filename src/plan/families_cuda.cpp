@@ -60,6 +60,7 @@ GpuGemmConfig simt_base(const GpuProblem& p, int tile_m, int width) {
   // At most 8 elements of a factor in a thread's registers on their way: more of fp8 spill.
   c.tile_k = std::min(c.tile_m, c.tile_n) < 32 ? 8 : 16;
   c.threads = static_cast<int32_t>(ceil_div(int64_t{tile_m} / 4 * (c.tile_n / 4), 32) * 32);
+  c.whole_rows = holds_rows(p, c.piece_cols);
   return c;
 }
 
@@ -82,7 +83,7 @@ bool combines_rows(const GpuProblem& p, const GpuGemmConfig& c) {
   constexpr int64_t most_rows = 32;  // of 128 one block takes longer than a kernel behind (an H100, bench/NOTES.md)
   const std::vector<package::Reduction>& reductions = p.epilogue.reductions;
   const auto first = [](const package::Reduction& r) { return r.phase == 0; };
-  return std::any_of(reductions.begin(), reductions.end(), first) &&
+  return !c.whole_rows && std::any_of(reductions.begin(), reductions.end(), first) &&
          std::all_of(reductions.begin(), reductions.end(),
                      [&](const package::Reduction& r) { return !first(r) || r.axis == package::ReduceAxis::Row; }) &&
          p.shape.m <= most_rows && p.shape.batch <= most_rows / std::max<int64_t>(p.shape.m, 1) && !c.stream_k &&
@@ -150,7 +151,37 @@ PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const GpuGemm
     if (r.axis == package::ReduceAxis::Column)
       layout.scratch_per_warp = std::max(layout.scratch_per_warp, state * layout.across * layout.lanes);
   }
+  if (config.whole_rows) {  // their results
+    const bool warpgroup = config.family == GpuFamily::Sm90 || config.family == GpuFamily::Sm100;
+    const int warps = warpgroup ? 4 : config.threads / 32;
+    const auto bytes = static_cast<int>(epilogue.reductions.size()) * result_bytes(epilogue) * config.piece_rows;
+    layout.scratch_per_warp = (bytes + 16 * warps - 1) / (16 * warps) * 16;
+  }
   return layout;
+}
+
+int result_bytes(const package::EpilogueProgram& epilogue) {
+  const auto wide = [](const package::Reduction& r) { return types::byte_size(r.type) == 8; };
+  return std::any_of(epilogue.reductions.begin(), epilogue.reductions.end(), wide) ? 8 : 4;
+}
+
+bool holds_rows(const GpuProblem& p, int32_t piece_cols) {
+  constexpr int64_t most = 128;  // a warp's, four a lane
+  const std::vector<package::Phase>& phases = p.epilogue.phases;
+  const int64_t cols = p.root_cols();
+  if (phases.size() == 1 || p.shape.any_n || cols < 1 || cols > piece_cols || piece_cols > most) return false;
+  if (!p.gpu.arch.starts_with("sm_")) return false;
+  const auto of_rows = [&](const package::Phase& phase) {
+    // What is stored once for all rows is owed where there are none, too, and there is no product then.
+    const bool stores_rows = std::all_of(phase.stores.begin(), phase.stores.end(), [&](const package::Store& store) {
+      const auto& terms = p.epilogue.operands[store.operand].terms;
+      return std::any_of(terms.begin(), terms.end(), [](const auto& t) { return t.axis == package::Axis::Row; });
+    });
+    return phase.scope == package::Scope::RowPanel && stores_rows;
+  };
+  return std::all_of(phases.begin() + 1, phases.end(), of_rows) &&
+         std::all_of(p.epilogue.reductions.begin(), p.epilogue.reductions.end(),
+                     [](const package::Reduction& r) { return r.axis == package::ReduceAxis::Row; });
 }
 
 std::optional<Rejection> refuse_simt(const GpuProblem& p) {

@@ -82,6 +82,12 @@ struct PieceLayout {
 };
 PieceLayout piece_layout(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 
+// Whether a piece of `piece_cols` root columns may hold whole rows (GpuGemmConfig::whole_rows): there are later phases,
+// which need nothing but reductions of these rows, and no more columns than that, whatever sizes are.
+bool holds_rows(const GpuProblem& problem, int32_t piece_cols);
+// Of a result of such a reduction in shared memory.
+int result_bytes(const package::EpilogueProgram& epilogue);
+
 // Whether an epilogue is light enough to take its accumulators from registers: a few operations at each element, one
 // matrix stored and none loaded, no reductions.
 bool takes_registers(const package::EpilogueProgram& epilogue);

@@ -64,7 +64,8 @@ int32_t piece_of(int32_t width, int32_t most) {
 bool place(const GpuProblem& p, GpuGemmConfig& c) {
   const auto width = static_cast<int32_t>(c.tile_n / p.ways());
   for (const int32_t most : {64, 32}) {
-    c.piece_cols = piece_of(width, most);
+    c.whole_rows = most == 64 && holds_rows(p, width);
+    c.piece_cols = c.whole_rows ? width : piece_of(width, most);
     if (c.piece_cols == 0) return false;
     c.stages = 1;
     const Sm100Shape one = sm100_shape(p.epilogue, c);

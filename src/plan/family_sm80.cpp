@@ -112,6 +112,10 @@ bool makes_fit(const GpuProblem& p, const GpuGemmConfig& c, int64_t held) {
 bool place(const GpuProblem& p, GpuGemmConfig& c) {
   const int64_t element = types::byte_size(c.a_dtype);
   take_whole_pieces(p, c);
+  if (const auto width = static_cast<int32_t>(c.tile_n / p.ways()); holds_rows(p, width)) {
+    c.piece_cols = width;
+    c.whole_rows = true;
+  }
   const int64_t stage = (c.tile_m + c.tile_n) * c.tile_k * element;
   // Two blocks of few warps share a multiprocessor.
   const int64_t room =

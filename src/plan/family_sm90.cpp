@@ -124,9 +124,15 @@ bool place_copied(const GpuProblem& p, GpuGemmConfig& c, int most) {
 bool place(const GpuProblem& p, GpuGemmConfig& c) {
   const auto width = static_cast<int32_t>(c.tile_n / p.ways());
   const int most = c.consumers == 1 ? max_stages : 8;
+  c.whole_rows = false;
   if (c.copied && !copies_of(p.epilogue)->loads.empty()) return place_copied(p, c, most);
   const auto choices = piece_choices(p, c, width);
-  for (const int32_t piece : choices) {
+  // Later phases spill beside the accumulators of more, and a made A has lanes of its own.
+  const bool holds = !c.copied && holds_rows(p, width) && sm90_shape(p.epilogue, c).accumulators <= 128 &&
+                     (!p.shape.a_made || width <= 32 * c.lanes);
+  for (const int32_t piece : {holds ? width : 0, choices[0], choices[1]}) {
+    if (piece == 0) continue;
+    c.whole_rows = holds && piece == width;
     c.piece_cols = piece;
     c.stages = 1;
     const Sm90Shape one = sm90_shape(p.epilogue, c);
@@ -134,7 +140,7 @@ bool place(const GpuProblem& p, GpuGemmConfig& c) {
         std::min(sm90_shared_limit, p.gpu.shared_per_block) - (one.shared_bytes - one.stage_bytes - 16);
     const int64_t stages = room / (one.stage_bytes + 16);
     c.stages = static_cast<int32_t>(std::min<int64_t>(stages, most));
-    if (c.stages >= 4 || (c.stages >= 2 && piece == choices[1])) {
+    if (c.stages >= 4 || (c.stages >= 3 && c.whole_rows) || (c.stages >= 2 && piece == choices[1])) {
       c.shared_bytes = static_cast<int32_t>(sm90_shape(p.epilogue, c).shared_bytes);
       return true;
     }

@@ -171,6 +171,7 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
     while (c.tile_n < 256 && (c.tile_n % p.ways() != 0 || c.tile_n / p.ways() < block)) c.tile_n *= 2;
     c.piece_cols = static_cast<int32_t>(c.tile_n / p.ways());
     if (c.tile_n % p.ways() != 0 || c.piece_cols % block != 0) continue;
+    c.whole_rows = holds_rows(p, c.piece_cols);
     // Factors are computed a vector at a time, in runs of 16 bytes.
     if ((s.a_made || s.b_made) && load_bytes / element % piece_layout(p.epilogue, c).lanes != 0) continue;
     const StreamShape shape = stream_shape(p.epilogue, c);

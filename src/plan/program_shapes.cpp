@@ -229,6 +229,7 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   };
   gemm.m_multiple = proven_alignment(region.rows, 1);
   gemm.any_m = !region.rows.is_constant();
+  gemm.any_n = !region.cols.is_constant();
   gemm.a_batch_stride = batched(a_shape) ? gemm.m * gemm.k : 0;
   gemm.b_batch_stride = batched(b_shape) ? gemm.k * own_columns : 0;
   const auto see = [&](const Factor& factor, int64_t& batch, int64_t& skip, int64_t& row, int64_t& col) {

@@ -30,6 +30,7 @@ namespace {
 struct Ran {
   std::set<package::GpuFamily> families;  // of kernels that made a factor, or computed several products
   std::string wrong;
+  std::set<package::GpuFamily> whole_rows{};  // of kernels whose pieces hold whole rows
 };
 
 // How an argument lies: elements behind each row that are not its own, and whether all items of a batch are one.
@@ -132,7 +133,9 @@ class Runner {
     Ran ran;
     plan::PlannedKernel& kernel = plan.kernels[0];
     for (size_t c = 0; c < kernel.discovery.candidates.size(); ++c) {
-      if (!ran.families.insert(package::gpu(kernel.discovery.candidates[c].config).family).second) continue;
+      const package::GpuGemmConfig& config = package::gpu(kernel.discovery.candidates[c].config);
+      if (!ran.families.insert(config.family).second) continue;
+      if (config.whole_rows) ran.whole_rows.insert(config.family);
       kernel.chosen = c;
       CODETTA_TRY(const std::string wrong, run_plan(graph, plan, {}));
       if (!wrong.empty()) ran.wrong += fmt::format("candidate {}: {}", c, wrong);
@@ -274,6 +277,39 @@ TEST_F(EmulatedFactors, ReductionsOfOneFunctionBesideOthers) {
     ASSERT_TRUE(ran) << text << ran.error().render();
     EXPECT_EQ(ran->wrong, "") << text;
     EXPECT_TRUE(ran->families.contains(Simt) && ran->families.contains(Sm80)) << text;
+  }
+}
+
+// Rows that lie in one piece: what follows their reductions is in the product's own kernel. Of few and many columns, in
+// parts, with phases behind phases, results of rows stored beside, and what is the same for all rows.
+TEST_F(EmulatedFactors, RowsOfOnePiece) {
+  const struct {
+    int batch, m, n, k;
+    const char* text;
+  } cases[] = {
+      {3, 70, 128, 40,
+       "r = h * rsqrt(mean(h * h, dim=-1) + 0.001) * c\n    a, b = split(r, 2, dim=-1)\n    y = join(a - b, b + a, "
+       "dim=-1)\n    return y\n"},
+      {1, 33, 24, 64, "y = softmax(h + c)\n    return y\n"},
+      {2, 9, 5, 17, "y = softmax(h * c)\n    l = logsumexp(h, dim=-1)\n    return y, l\n"},
+      {1, 130, 100, 32,
+       "m = mean(h, dim=-1)\n    d = h - m\n    v = mean(d * d, dim=-1)\n    y = d * rsqrt(v + 0.01) + c\n    return "
+       "y, "
+       "m, v\n"},
+      {1, 40, 64, 24, "y = h / max(abs(h), dim=-1) + c\n    return y\n"},
+      {1, 21, 12, 24, "y = h * c - cast(max(cast(h, f64), dim=-1), f32) - sum(h, dim=-1)\n    return y\n"},
+  };
+  for (const auto& [batch, m, n, k, body] : cases) {
+    const std::string text = fmt::format(
+        "def f(x: bf16[{0}, {1}, {3}], w: bf16[{0}, {3}, {2}], c: f32[{2}]):\n    h = cast(x @ w, f32)\n    {4}", batch,
+        m, n, k, body);
+    const auto ran = Runner(device_, *compiler_).run_kernel(text);
+    ASSERT_TRUE(ran) << text << ran.error().render();
+    EXPECT_EQ(ran->wrong, "") << text;
+    std::set<package::GpuFamily> expected = ran->families;
+    if (n == 100) expected.erase(Simt);  // whose tiles are narrower
+    EXPECT_FALSE(expected.empty()) << text;
+    EXPECT_EQ(ran->whole_rows, expected) << text;
   }
 }
 

@@ -373,6 +373,10 @@ def fusion(cache):
     said = expect(0, "kept in the workspace", "explain", "--m", 512, "--n", 512, "--k", 64, "--epilogue", normalised, *cache).stdout
     if not all(name in said for name in ("epilogue: ", "sqrt", "mul")) or "no operation" in said or "while they are in registers" in said:
         FAILURES.append(f"explain of operations in later phases: {said}")
+    experts = "def f(accum): D = accum / sum(accum, axis='row'); return D"
+    for said in ("of which a piece holds whole rows", "phases: 2, one behind the other in the product's own kernel"):
+        expect(0, said, "explain", "--target", "cuda:sm_80", "--m", 4096, "--n", 64, "--k", 512, "--dtype", "bf16", "--epilogue", experts, "--no-vendor", *cache)
+    expect(0, "accumulators are kept for 1 of them", "explain", "--target", "cuda:sm_80", "--m", 4096, "--n", 256, "--k", 512, "--dtype", "bf16", "--epilogue", experts, "--no-vendor", *cache)
     expect(2, "cpu_fused: the epilogue uses", "gemm", *SIZES, "--kernel", "fused", "--epilogue", normalised, *cache)
     if re.search(r"[0-9]\.[0-9]{5,} bytes/ns", said):
         FAILURES.append(f"explain prints every digit of a rate: {said}")

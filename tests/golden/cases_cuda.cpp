@@ -138,6 +138,23 @@ def scaled_softmax(accum, inverse_temperature):
     D = exp(scores - normalizer)
     return D, normalizer
 )"},
+      {"cuda_head_norms", "cuda:sm_90a",
+       "M=2048 N=128 K=8192 batch=80 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x128x64_pp_c2x1",
+       "w=bf16[batch,1,N] cosines=f32[M,64] sines=f32[M,64] D=bf16[batch,M,N]", R"(
+def head_norms(accum, w, cosines, sines):
+    r = accum * rsqrt(mean(accum * accum, dim=-1) + 0.00001) * w
+    x, y = split(r, 2, dim=-1)
+    D = join(x * cosines - y * sines, y * cosines + x * sines, dim=-1)
+    return D
+)"},
+      {"cuda_softmax_of_experts", "cuda:sm_80", "M=4096 N=128 K=2048 A=bf16 B=bf16 kernel=cuda_sm80_128x128x64",
+       "bias=f32[N] D=f32[M,N] normalizer=f32[M,1]", R"(
+def softmax_of_experts(accum, bias):
+    scores = accum + bias
+    normalizer = logsumexp(scores, axis="row")
+    D = exp(scores - normalizer)
+    return D, normalizer
+)"},
       {"cuda_statistics", "cuda:sm_90a", "M=300 N=200 K=128 batch=2 A=bf16 B=bf16 kernel=cuda_sm90_64x64x64",
        "total=f32[1,1,1] smallest=f32[batch,1,N] energy=f64[1,1,1]", R"(
 def statistics(accum):

@@ -97,7 +97,7 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
              "},  // dtype, stored, strides of the batch and of rows");
   });
   bool keeps = false;
-  for (size_t p = 1; p < epilogue.phases.size(); ++p) keeps = keeps || epilogue.phases[p].reads_accumulator;
+  for (size_t p = 1; p < epilogue.phases.size(); ++p) keeps |= epilogue.phases[p].reads_accumulator && !c.whole_rows;
   out.line("extern const GpuKernel ", symbol, ";");
   out.line("const GpuKernel ", symbol, " = {");
   out.line("    {.name = ", literal_text(kernel.name), ", .family = ", number(c.family),
@@ -117,6 +117,7 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
   if (c.spread_a > 1) out.line("     .spread_a = ", c.spread_a, ",");
   if (c.a_rows > 0) out.line("     .a_rows = ", c.a_rows, ",");
   if (c.combines) out.line("     .combines = true,");
+  if (c.whole_rows) out.line("     .whole_rows = true,");
   out.line("     .entries = ", entries, ", .maps = ", maps, ", .reductions = ", reductions, ", .operands = ", operands,
            ",");
   out.line("     .entry_count = ", kernel.entries.size(), ", .map_count = ", kernel.maps.size(),

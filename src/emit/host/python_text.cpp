@@ -84,16 +84,16 @@ std::string gpu_kernel_row(const package::Kernel& kernel) {
   const EpilogueProgram& e = kernel.epilogue;
   const auto number = [](auto value) { return static_cast<int>(value); };
   bool keeps = false;
-  for (size_t p = 1; p < e.phases.size(); ++p) keeps = keeps || e.phases[p].reads_accumulator;
+  for (size_t p = 1; p < e.phases.size(); ++p) keeps |= e.phases[p].reads_accumulator && !c.whole_rows;
   std::string text = fmt::format(
       "    (b\"{}\", {},\n     ({}, {}, {}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {:d}, {}, ",
       base64(kernel.binary), py_quoted(kernel.name), number(c.family), number(c.a_dtype), number(c.b_dtype),
       map == nullptr, c.a_k_major, c.b_k_major, map == nullptr && c.pack_a, map == nullptr && c.pack_b, c.persistent,
       c.stream_k, keeps, map == nullptr && rows_fold_by_slots(e), missing_when(e, map == nullptr));
-  text += fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {:d}),\n     (",
+  text += fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {:d}, {:d}),\n     (",
                       dtype_size(c.accumulator), c.tile_m, c.tile_n, c.tile_k, c.cluster_m, c.cluster_n, c.k_split,
                       c.group, c.alignment, c.piece_rows, c.piece_cols, e.split.ways, bytes_of_loads(e), c.spread_a,
-                      c.a_rows, c.combines);
+                      c.a_rows, c.combines, c.whole_rows);
   for (const GpuEntry& entry : kernel.entries)
     text += fmt::format("({}, {}, {}, {}, {}, {}), ", number(entry.kind), entry.index, py_quoted(entry.symbol),
                         entry.threads, entry.shared_bytes, entry.results_per_block);

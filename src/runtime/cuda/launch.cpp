@@ -48,8 +48,9 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
   kernel_.persistent = config.persistent;
   kernel_.stream_k = config.stream_k;
   kernel_.combines = config.combines;
+  kernel_.whole_rows = config.whole_rows;
   for (size_t i = 1; i < program.phases.size(); ++i)
-    kernel_.keeps_accumulators = kernel_.keeps_accumulators || program.phases[i].reads_accumulator;
+    kernel_.keeps_accumulators |= program.phases[i].reads_accumulator && !config.whole_rows;
   kernel_.folds = has_product && package::rows_fold_by_slots(program);
   kernel_.missing_when = package::missing_when(program, has_product);
   kernel_.accumulator_bytes = static_cast<int32_t>(dtype_size(config.accumulator));

@@ -514,5 +514,32 @@ TEST(PlanSizes, TheLastBlockCombines) {
   }
 }
 
+// Pieces that hold whole rows hold no longer ones, and nothing of none. What reductions give stays on chip.
+TEST(PlanSizes, PiecesOfWholeRows) {
+  const Reduction reduction{axis_row, 0, 4, 1};
+  for (const i64 columns : {i64{1}, i64{16}, i64{17}, i64{0}}) {
+    Case c;
+    c.kernel.whole_rows = true;
+    c.kernel.reductions = &reduction;
+    c.kernel.reduction_count = 1;
+    c.b.others = columns;
+    Plan plan{};
+    Trouble trouble;
+    ASSERT_TRUE(plan_sizes(c.kernel, 3, 5, columns, 8, columns, plan, trouble)) << trouble.reason;
+    const bool fits = columns == 1 || columns == 16;
+    EXPECT_EQ(plan_product(c.kernel, c.a, c.b, plan, trouble), fits) << columns;
+    EXPECT_EQ(trouble.unaligned, !fits) << "another kernel takes them";
+    if (fits) {
+      Reserved reserved[1];
+      ASSERT_TRUE(plan_workspace(c.kernel, false, plan, reserved, trouble)) << trouble.reason;
+      EXPECT_EQ(plan.workspace, 0);
+      continue;
+    }
+    EXPECT_EQ(trouble.code, trouble_misfit);
+    EXPECT_EQ(std::string(trouble.reason),
+              "its products have rows of " + std::to_string(columns) + " elements, and kernel holds 1 to 16 of a row");
+  }
+}
+
 }  // namespace
 }  // namespace codetta::gpu::host

@@ -78,6 +78,8 @@ CODETTA_FN void begin_dependent() {}
 // Whoever shares a barrier may come to it by different ways: only how many they are counts.
 CODETTA_FN void group_barrier(i32 id, i32 threads) { emulator::machine->barrier((u32)id, (u32)threads, CODETTA_SITE); }
 
+CODETTA_FN void warp_barrier() { __syncwarp(~0u); }
+
 CODETTA_FN u32 shuffle_xor(u32 mask, u32 value, int distance) { return __shfl_xor_sync(mask, value, (u32)distance); }
 
 // One thread of the host runs all of a grid.

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel bodies of device/ as the sources of kernels name them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "base/code_writer.hpp"
+#include "package/epilogue_program.hpp"
+#include "package/gpu_gemm.hpp"
+
+namespace codetta::emit {
+
+// Where a family's kernel body is, and what its source needs besides.
+struct FamilySource {
+  package::GpuFamily family;
+  std::string_view header, function;
+  bool waits_itself;                                                    // for the kernel before it, where it must
+  void (*defines)(base::CodeWriter&, const package::GpuGemmConfig&);    // before the first include
+  void (*constants)(base::CodeWriter&, const package::GpuGemmConfig&);  // of Config
+  void (*maps)(const package::EpilogueProgram&, const package::GpuGemmConfig&, std::vector<package::CudaTensorMap>&);
+};
+// Null: the family has no body.
+const FamilySource* find_source(package::GpuFamily family);
+const FamilySource& source_of_maps();
+
+}  // namespace codetta::emit
