@@ -418,6 +418,25 @@ TEST(EvtRefusals, OfStrides) {
   EXPECT_EQ(wide.error().code(), 405) << wide.error().render();
 }
 
+// Trees deeper than compilers follow, however long the text is, and at once; what is shared lies flat.
+TEST(EvtRefusals, OfDeepTrees) {
+  const auto said = [](size_t terms) {
+    std::string text = "def f(accum, x):\n    D = accum";
+    for (size_t i = 1; i < terms; ++i) text += " + x";
+    const auto emitted =
+        emit_evt(epilogue_of(text + "\n    return D\n"),
+                 {{"accum", DType::f32, {256, 128}}, {"D", DType::f16, {256, 128}}}, {{"x", DType::f32}}, sm90());
+    return emitted ? std::string() : emitted.error().render();
+  };
+  EXPECT_EQ(said(48), "");
+  EXPECT_NE(said(300).find("error[E0311]: CUTLASS's visitors would lie 300 deep in one another\n  --> "),
+            std::string::npos)
+      << said(300);
+  EXPECT_NE(said(300).find("help: compute a part of it outside"), std::string::npos);
+  EXPECT_NE(said(1900).find("would lie 1900 deep"), std::string::npos) << said(1900);
+  EXPECT_NE(said(3000).find("would lie more than 48 deep"), std::string::npos) << said(3000);
+}
+
 TEST(EvtRefusals, OfBuffers) {
   const Case scaled_source{"scaled", "", "C=f16[M,N] alpha=scalar:0.5 D=f16[M,N]",
                            "def f(accum, C, alpha):\n    D = accum * alpha + C\n    return D\n"};

@@ -75,5 +75,7 @@ struct Part {
   std::vector<std::vector<uint32_t>> edges{};  // Graph: by part
 };
 Part shape_tree(const Dag& dag);
+int nesting_of(const Dag& dag);    // the most nodes within one another, had none several users
+int nesting_of(const Part& part);  // trees and topological visitors within one another
 
 }  // namespace codetta::emit::evt

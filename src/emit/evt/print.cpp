@@ -21,6 +21,25 @@ bool is_fixed(const std::array<Dim, 3>& strides, size_t axis) {
   return is(strides[axis], 1) && (axis == 1 || (axis == 0 && !is(strides[1], 1)));
 }
 
+// Visitors within one another: nvcc 13.0 instantiates one template 64 times within itself (CUTLASS's transform_apply
+// for each visitor: 63 do not compile), g++ ends at 900 templates. Beyond `most_walked` nodes no tree is looked for,
+// which takes time and stack.
+constexpr int most_nested = 48, most_walked = 2000;
+
+Error too_nested(const Problem& problem, const Dag& dag, const std::string& how_deep) {
+  auto error =
+      diag::error(diag::Code::target_lacks, "CUTLASS's visitors would lie " + how_deep + " deep in one another");
+  const ir::Graph& graph = *problem.graph;
+  if (const ir::NodeId origin = dag.nodes[dag.root].origin; graph.span(origin).known())
+    error.at(graph.source(), graph.span(origin));
+  return error
+      .reason(fmt::format(
+          "nvcc instantiates a template 64 times within itself, which CUTLASS has it do for each: {} visitors are "
+          "emitted at most",
+          most_nested))
+      .help("compute a part of it outside of the epilogue, or use a cuda target, whose kernels are plain code");
+}
+
 // "cute::Stride<int64_t, cute::Int<1>, cute::Int<0>>"
 std::string stride_type(const std::array<Dim, 3>& strides, const char* dynamic = "int64_t") {
   std::string text = "cute::Stride<";
@@ -45,7 +64,7 @@ class Printer {
     out_.line("using ", problem_.name, " = ", last, ";");
     tree_.types = out_.str();
     tree_.functors = functor_text(functions_);
-    tree_.arguments = arguments_of(part, 0);
+    add_arguments(part, 0);
     if (failed_) return *failed_;
     CODETTA_CHECK_OK(check_shared_memory());
     return std::move(tree_);
@@ -541,15 +560,22 @@ class Printer {
     }
     return "{}";
   }
-  [[nodiscard]] std::string arguments_of(const Part& part, int depth) const {
-    const std::string indent(static_cast<size_t>(depth) * 2, ' ');
+  void add_arguments(const Part& part, size_t depth) {
+    std::string& text = tree_.arguments;
+    text.append(2 * depth, ' ');
     const std::string& name = dag_.nodes[part.node].comment;
     const std::string comment = name.empty() ? "" : " /* " + name + " */";
-    if (part.form == Part::Form::Leaf) return indent + own_arguments(part.node) + "," + comment;
-    std::string text = indent + "{" + (part.form == Part::Form::Graph ? "" : comment) + "\n";
-    for (const Part& child : part.parts) text += arguments_of(child, depth + 1) + "\n";
-    if (part.form == Part::Form::Tree) text += indent + "  " + own_arguments(part.node) + ",\n";
-    return text + indent + "}" + (depth == 0 ? "" : ",");
+    if (part.form == Part::Form::Leaf) {
+      text += own_arguments(part.node) + "," + comment;
+      return;
+    }
+    text += "{" + (part.form == Part::Form::Graph ? "" : comment) + "\n";
+    for (const Part& child : part.parts) {
+      add_arguments(child, depth + 1);
+      text += "\n";
+    }
+    if (part.form == Part::Form::Tree) text.append(2 * depth + 2, ' ') += own_arguments(part.node) + ",\n";
+    text.append(2 * depth, ' ') += depth == 0 ? "}" : "},";
   }
 
   const Problem& problem_;
@@ -571,7 +597,11 @@ class Printer {
 Result<Tree> emit_tree(const Problem& problem, const Spelling& spelling) {
   CODETTA_CHECK_OK(check_types(problem));
   CODETTA_TRY(const Dag dag, lower(problem));
-  return Printer(problem, spelling, dag).run(shape_tree(dag));
+  if (nesting_of(dag) > most_walked) return too_nested(problem, dag, fmt::format("more than {}", most_nested));
+  const Part part = shape_tree(dag);
+  if (const int nesting = nesting_of(part); nesting > most_nested)
+    return too_nested(problem, dag, std::to_string(nesting));
+  return Printer(problem, spelling, dag).run(part);
 }
 
 std::string cpp_text(const Dim& dim) {

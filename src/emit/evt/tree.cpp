@@ -208,4 +208,17 @@ class Shaper {
 
 Part shape_tree(const Dag& dag) { return Shaper(dag).build(); }
 
+int nesting_of(const Dag& dag) {
+  std::vector<int> nesting(dag.nodes.size(), 1);
+  for (size_t id = 0; id < dag.nodes.size(); ++id) {
+    for (const uint32_t input : dag.nodes[id].inputs) nesting[id] = std::max(nesting[id], nesting[input] + 1);
+  }
+  return *std::max_element(nesting.begin(), nesting.end());
+}
+int nesting_of(const Part& part) {
+  int below = 0;
+  for (const Part& child : part.parts) below = std::max(below, nesting_of(child));
+  return below + 1;
+}
+
 }  // namespace codetta::emit::evt
