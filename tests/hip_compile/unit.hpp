@@ -16,7 +16,7 @@ struct Unit {
   int64_t lds_bytes = 0;  // of codetta_gemm, as planned; 0: not compared
   int registers = 0;      // that a lane can have at most; 0: not compared
   int estimate = 0;       // of registers; 0: none was made
-  bool golden = false;    // compiled in every slice
+  bool golden = false;    // half of these are in every slice
   bool calls = false;     // functions, for which a thread has a stack
   bool fits = false;      // has to, as golden ones
   bool lds_most = false;  // lds_bytes are room that not all of it needs
