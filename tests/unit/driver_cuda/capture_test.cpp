@@ -48,7 +48,7 @@ TEST_F(CudaCapture, E0535NothingIsCompiledDuringACapture) {
 
 TEST_F(CudaCapture, E0646WorkspacesMustOutliveTheGraph) {
   Context c = context();
-  const Problem p = problem(c, f32, reducing);
+  const Problem p = problem(c, f32, reducing, m, 136);
   const DeviceStream stream = DeviceStream::make(Device::open(c).value()).value();
   const KernelList found = kernels(p, c);
   ASSERT_TRUE(found[0].run(p.arguments, stream));
@@ -62,7 +62,7 @@ TEST_F(CudaCapture, E0646WorkspacesMustOutliveTheGraph) {
 
 TEST_F(CudaCapture, PreparingLeavesCapturesValid) {
   Context c = context();
-  const Problem p = problem(c, f32, reducing);
+  const Problem p = problem(c, f32, reducing, m, 136);
   const DeviceStream stream = DeviceStream::make(Device::open(c).value()).value();
   begin(stream);
   fake_.implicit_capture = true;  // as if it were one that the default stream waits for

@@ -115,7 +115,7 @@ TEST_F(CudaErrors, E0403TargetsWithoutAnything) {
 TEST_F(CudaErrors, OutOfMemory) {
   Context c = context();
   const Device device = Device::open(c).value();
-  const Problem p = problem(c, f32, reducing);
+  const Problem p = problem(c, f32, reducing, m, 136);
   fake_.memory_limit = 100;
   expect(DeviceTensor::make(device, f32, {1024}), Code::device_memory, "cuMemAlloc(bytes = 4096");
   expect(find(p, c, "cuda").value()[0].prepare(p.arguments), Code::device_memory, "cuMemAlloc(bytes = ");
@@ -150,7 +150,7 @@ TEST_F(CudaErrors, TheCallersAllocator) {
   ContextOptions made = options();
   made.device_allocator = &stingy;
   Context c = Context::make(made).value();
-  const Problem p = problem(c, f32, reducing);
+  const Problem p = problem(c, f32, reducing, m, 136);
   const KernelList found = find(p, c, "cuda").value();
   {
     Execution execution = found.prepare(p.arguments).value();

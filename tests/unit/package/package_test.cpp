@@ -255,7 +255,7 @@ TEST(Package, ItemsOfRowsHaveMaps) {
             kernel + "A's map 2 is not where 3 items have it");
   EXPECT_EQ(said(2, {{Source::A, 0}, {Source::B, 0}}), kernel + "2 items of A's rows have 1 maps");
   EXPECT_EQ(said(2, {}), kernel + "2 items of A's rows have 0 maps");
-  EXPECT_EQ(said(17, {{Source::A, 0}}), "spread_a is 17, not 1 to 16 (byte 240 of 790)");
+  EXPECT_EQ(said(17, {{Source::A, 0}}), "spread_a is 17, not 1 to 16 (byte 241 of 791)");
 }
 
 TEST(Package, KernelsBelongToTheTarget) {
