@@ -220,7 +220,7 @@ TEST_F(DeviceStreams, PreparingLeavesACaptureValid) {
 }
 
 TEST_F(DeviceStreams, TheCallersWorkspace) {
-  const Problem p = reducing(150, 128, 64);
+  const Problem p = reducing(150, 136, 64);
   Execution execution = kernels(p).prepare(p.arguments).value();
   ASSERT_GT(execution.workspace_size(), 0);
   const DeviceTensor memory = DeviceTensor::make(*device_, u8, {execution.workspace_size()}).value();

@@ -125,7 +125,7 @@ TEST_F(TwoDevices, WhatLiesOnTheOtherIsRefused) {
   EXPECT_EQ(code_of(find_kernels(first.arguments, cuda, {}, *context_).value()[0].run(first.arguments, stream)), 645)
       << "E0645";
   // A workspace of the other device.
-  const Held sums = held(*device_, reducing, 200, 128, 64, 5);
+  const Held sums = held(*device_, reducing, 200, 136, 64, 5);
   Execution execution = find_kernels(sums.arguments, cuda, {}, *context_).value().prepare(sums.arguments).value();
   ASSERT_GT(execution.workspace_size(), 0);
   const DeviceTensor memory = DeviceTensor::make(*other_, u8, {execution.workspace_size()}).value();
