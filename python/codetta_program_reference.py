@@ -6,6 +6,7 @@ integers, and the functions here stand beside those of the epilogue language.
 """
 import ast
 import builtins
+import operator
 
 import numpy as np
 
@@ -24,12 +25,32 @@ def _dims(dim):
     return (dim,) if isinstance(dim, builtins.int) else tuple(dim)
 
 
+def _size(size):
+    """A size as an integer; one that a value says is 0 or more, where those of the text may count from the end."""
+    if not isinstance(size, Value):
+        return builtins.int(size)
+    number = operator.index(size)
+    if number < 0 and not size.literal:
+        raise LanguageError(f"the size {number} is negative")
+    return number
+
+
+def _integer(x):
+    """Of a value without dims, as NumPy's."""
+    if isinstance(x, r.Index) or x.shape != () or r.is_float(x.dtype) or x.dtype == "bool":
+        raise LanguageError(f"{x!r} is no single integer")
+    return builtins.int(x.array)
+
+
+Value.__index__ = _integer
+
+
 def _sizes(sizes):
     """m, n or (m, n)."""
     flat = []
     for size in sizes:
         flat += list(size) if isinstance(size, (tuple, list)) else [size]
-    return tuple(builtins.int(s) for s in flat)
+    return tuple(_size(s) for s in flat)
 
 
 def _item(x, items):
@@ -37,6 +58,8 @@ def _item(x, items):
     items = items if isinstance(items, tuple) else (items,)
     named = [i for i in items if i is not None and i is not Ellipsis]
     at, sizes = 0, x.shape
+    items = tuple(slice(*(None if b is None else _size(b) for b in (i.start, i.stop, i.step)))
+                  if isinstance(i, slice) else i for i in items)
     for item in items:
         if item is None:
             continue
@@ -106,7 +129,7 @@ def ones(*sizes, dtype="f32"):
 
 
 def arange(n):
-    return Value(np.arange(n, dtype=np.int64), "i64")
+    return Value(np.arange(_size(n), dtype=np.int64), "i64")
 
 
 def _indices(x, indices, dim):
@@ -272,7 +295,7 @@ def run_program(text, operands, sizes=None, name=None):
     function, names = load_program(text, sizes, name)
     reshape = function.__globals__["reshape"]
     function.__globals__["reshape"] = lambda x, new_shape: reshape(
-        x, tuple(_evaluated(s, sizes) for s in (new_shape if isinstance(new_shape, tuple) else (new_shape,))))
+        x, tuple(_size(_evaluated(s, sizes)) for s in (new_shape if isinstance(new_shape, tuple) else (new_shape,))))
     results = function(**operands)
     results = results if isinstance(results, tuple) else (results,)
     return dict(zip(names, results))

@@ -34,6 +34,8 @@ struct GraphState;
 struct GraphAccess;
 }  // namespace detail
 
+class GraphValue;
+
 // A size: a number, a symbol such as "n", or arithmetic on them, as in the strings of the language ("n // 8"). Floor
 // division and remainder round as Python's. A text that is no size is E0139 where it is used.
 class Size {
@@ -42,6 +44,9 @@ class Size {
   requires std::is_integral_v<T> Size(T value) : text_(std::to_string(value)) {}
   Size(const char* expression) : text_(expression) {}
   Size(std::string expression) : text_(std::move(expression)) {}
+  // One integer that the program computes, or an input without dims or a number: the size that it has in the run. It is
+  // E0233 where it has dims or stands in a function of a branch or loop; where it is no integer, finish() says so.
+  CODETTA_API Size(const GraphValue& value, CallSite at = CallSite::current());
   [[nodiscard]] const std::string& text() const { return text_; }
 
   friend Size operator+(const Size& a, const Size& b) { return combine(a, " + ", b); }

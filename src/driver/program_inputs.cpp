@@ -7,6 +7,7 @@
 
 #include "diag/diagnostic.hpp"
 #include "driver/program_arguments.hpp"
+#include "ir/analyses.hpp"
 #include "ir/graph.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
@@ -45,9 +46,19 @@ int32_t dim_of(const ir::Attr& attr) {
 
 // What reading an input as an index, or as the right factor of a product, says about it.
 struct Uses {
-  std::map<ir::NodeId, int64_t> limits;   // the smallest dim that its values are indices of
+  std::map<ir::NodeId, int64_t> limits;   // the smallest dim that its values are indices of, or what they size, and 1
   std::map<ir::NodeId, int64_t> lengths;  // K of the first product that multiplies by it
 };
+
+// A value that is a size is at most what it bounds; one that bounds nothing is small.
+void limit_size(const ir::Graph& graph, const std::string& symbol, const Values& values, int64_t& limit) {
+  constexpr int64_t small = 16;
+  for (const ir::SizeCheck& check : ir::size_checks(graph)) {
+    const auto most = check.value.as_symbol() == symbol ? check.most.evaluate(values) : std::nullopt;
+    if (most && *most < INT64_MAX) limit = limit == 0 ? *most + 1 : std::min(limit, *most + 1);
+  }
+  if (limit == 0) limit = small + 1;
+}
 
 // `outer`: by input of `graph`, the input of the program whose elements it holds. Branches and loops are looked into;
 // what a loop changes is taken to stay what it began with.
@@ -72,6 +83,8 @@ void collect_uses(const ir::Graph& graph, const std::map<ir::NodeId, ir::NodeId>
       const auto length = graph.type(operands[0]).shape.back().evaluate(values);
       const auto input = program_input(operands[1]);
       if (input && length) uses.lengths.emplace(*input, *length);
+    } else if (const auto* size = std::get_if<ir::SizeAttr>(&attr)) {
+      if (const auto input = program_input(operands[0])) limit_size(graph, size->symbol, values, uses.limits[*input]);
     }
     for (const ir::GraphRef& child : ir::children(attr)) {
       const size_t predicate = graph.node(id).op == types::Op::cond ? 1 : 0;

@@ -120,11 +120,74 @@ ValueId FunctionBuilder::append(Op op_kind, std::vector<ValueId> operands, ir::A
   ir::Value value;
   value.op = op_kind;
   value.operands = std::move(operands);
+  if (!sources_.empty()) {
+    for (const std::string& symbol : ir::symbols_of(attr)) {
+      const auto source = sources_.find(symbol);
+      if (source != sources_.end()) value.sizes.push_back(source->second);
+    }
+    if (auto* slice = std::get_if<ir::SliceAttr>(&attr)) slice->checked = !value.sizes.empty();
+  }
   value.attr = std::move(attr);
   value.span = span;
   value.site = site_;
   function_.values.push_back(std::move(value));
   return ValueId(function_.values.size() - 1);
+}
+
+bool FunctionBuilder::is_parameters_symbol(std::string_view symbol) const {
+  for (const ir::Parameter& parameter : function_.parameters) {
+    if (!parameter.type) continue;
+    for (const ir::Dim& size : parameter.type->shape) {
+      const std::vector<std::string> symbols = size.symbols();
+      if (std::find(symbols.begin(), symbols.end(), symbol) != symbols.end()) return true;
+    }
+  }
+  return false;
+}
+
+std::optional<ir::Dim> FunctionBuilder::no_size(Span span, std::string reason, std::string help) {
+  if (report_ == nullptr) return std::nullopt;
+  const std::string headline = "the value cannot be a size";
+  auto& error = site_.known() ? report_->error(Code::size_value, site_, headline)
+                              : report_->error(Code::size_value, span, headline);
+  error.reason(std::move(reason)).help(std::move(help));
+  return std::nullopt;
+}
+
+std::optional<ir::Dim> FunctionBuilder::size_of(ValueId id, Span span) {
+  if (const auto* literal = std::get_if<LiteralAttr>(&function_[id].attr)) {
+    if (literal->kind == LiteralAttr::Kind::Int) return ir::Dim::constant(literal->i);
+    return no_size(span, "it is no integer", "sizes count elements: write an integer");
+  }
+  if (inside_) {
+    return no_size(span, "it stands in a function of a branch or a loop, whose sizes are known when that is planned",
+                   "make what needs the size in the program itself, or pass a tensor of a size that is known");
+  }
+  if (rank(id) > 0) {
+    return no_size(
+        span,
+        fmt::format("it has {} dim{}, and a size is one integer without dims", rank(id), rank(id) == 1 ? "" : "s"),
+        "take one element, such as lengths[0], or reduce with keepdim=False");
+  }
+  if (const auto known = symbol_of_value_.find(id.index()); known != symbol_of_value_.end())
+    return ir::Dim::symbol(known->second);
+  const std::string wanted = function_[id].name.empty() ? "size" : function_[id].name;
+  std::string symbol = wanted;
+  for (int n = 2; defines(symbol) || is_parameters_symbol(symbol); ++n) symbol = fmt::format("{}_{}", wanted, n);
+  const ValueId source = append(Op::size_value, {id}, ir::SizeAttr{symbol}, span, 0);
+  sources_.emplace(symbol, source);
+  symbol_of_value_.emplace(id.index(), symbol);
+  return ir::Dim::symbol(symbol);
+}
+
+void FunctionBuilder::define_sizes(ValueId call, const std::vector<ir::TensorType>& results) {
+  if (inside_) return;
+  for (const ir::TensorType& type : results) {
+    for (const ir::Dim& size : type.shape) {
+      const auto symbol = size.as_symbol();
+      if (symbol && !is_parameters_symbol(*symbol)) sources_.emplace(*symbol, call);
+    }
+  }
 }
 
 int FunctionBuilder::result_rank(Op op_kind, const std::vector<ValueId>& operands, const ir::Attr& attr) const {
@@ -158,6 +221,7 @@ void keep_reachable(ir::Function& function) {
   for (size_t i = function.values.size(); i-- > 0;) {  // operands come before users
     if (needed[i] == 0) continue;
     for (const ValueId operand : function.values[i].operands) needed[operand.index()] = 1;
+    for (const ValueId size : function.values[i].sizes) needed[size.index()] = 1;
   }
   std::vector<ValueId> renumbered(function.values.size());
   size_t count = 0;
@@ -166,6 +230,7 @@ void keep_reachable(ir::Function& function) {
     renumbered[i] = ValueId(count);
     if (count != i) function.values[count] = std::move(function.values[i]);
     for (ValueId& operand : function.values[count].operands) operand = renumbered[operand.index()];
+    for (ValueId& size : function.values[count].sizes) size = renumbered[size.index()];
     ++count;
   }
   function.values.resize(count);
@@ -183,6 +248,7 @@ void finish_function(ir::Function& function, Report& report, CallSite whole) {
       used[operand.index()] = 1;
       if (varies[operand.index()] != 0) varies[i] = 1;
     }
+    if (!value.sizes.empty()) varies[i] = 1;
   }
   for (const ir::Output& output : function.outputs) {
     used[output.value.index()] = 1;

@@ -2,6 +2,7 @@
 // Making an untyped function: what the parser and the tracer share, so that equal math gives equal functions.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,20 @@ class FunctionBuilder {
   // Where the attribute and the operands don't say how many dims the result has.
   ValueId op(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
 
+  // A value as a size: the symbol that it gives its value to, named after it; a number written in the text is a
+  // constant. Nothing, with a report, where it has dims or stands in a branch or a loop.
+  std::optional<ir::Dim> size_of(ValueId value, diag::Span span);
+  // The results of a call_extern in alloc-form give values to dims that are symbols without one.
+  void define_sizes(ValueId call, const std::vector<ir::TensorType>& results);
+  // Whether a value gives this symbol its value.
+  [[nodiscard]] bool defines(std::string_view symbol) const { return sources_.find(symbol) != sources_.end(); }
+  [[nodiscard]] bool defines_by_call(std::string_view symbol) const {
+    const auto source = sources_.find(symbol);
+    return source != sources_.end() && function_[source->second].op == types::Op::call_extern;
+  }
+  // What is made from now on belongs to a function of a branch or a loop.
+  void set_inside() { inside_ = true; }
+
   // To be asked of what is a result without an operation. Reports arithmetic of literals that gave an integer of more
   // than 64 bits: between other literals it is exact, as in Python, and everywhere else it is an error.
   void check_number(ValueId id);
@@ -58,6 +73,8 @@ class FunctionBuilder {
   [[nodiscard]] int result_rank(types::Op op, const std::vector<ValueId>& operands, const ir::Attr& attr) const;
   [[nodiscard]] std::optional<ir::ExactLiteral> number(ValueId id) const;
   ValueId append(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
+  [[nodiscard]] bool is_parameters_symbol(std::string_view symbol) const;
+  std::optional<ir::Dim> no_size(diag::Span span, std::string reason, std::string help);
 
   ir::Function function_;
   Report* report_;
@@ -65,6 +82,9 @@ class FunctionBuilder {
   std::unordered_map<size_t, ir::ExactLiteral> numbers_;  // what operations of literals give
   std::unordered_map<size_t, ValueId> first_beyond_;      // of numbers without a value: the one that had none
   CallSite site_{};
+  bool inside_ = false;
+  std::map<std::string, ValueId, std::less<>> sources_;      // by symbol: size_value or call_extern
+  std::unordered_map<size_t, std::string> symbol_of_value_;  // by value that is a size
 };
 
 // One argument of a call as the table's parameter kinds see it.

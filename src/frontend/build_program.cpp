@@ -279,7 +279,10 @@ CallOutcome emit_external(Emitter emit, const FunctionInfo& info, const Argument
     }
     attr = ir::ExternAttr{arguments[0].text, said == "out" ? ir::ExternForm::Out : ir::ExternForm::Alloc, results};
   }
+  const bool allocates =
+      std::holds_alternative<ir::ExternAttr>(attr) && std::get_if<ir::ExternAttr>(&attr)->form == ir::ExternForm::Alloc;
   const ValueId node = emit.builder.op(info.op, std::move(operands), std::move(attr), emit.span, ranks[0]);
+  if (allocates) emit.builder.define_sizes(node, results);
   return with_results(emit, node, ranks);
 }
 

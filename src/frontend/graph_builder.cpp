@@ -399,6 +399,7 @@ CallArgument lower(const State& outer, const GraphFunction& function, const std:
   const auto state = std::make_shared<GraphState>();
   state->report = outer->report;
   state->builder = frontend::FunctionBuilder(ir::Function{}, state->report.get());
+  state->builder.set_inside();
   state->depth = outer->depth + 1;
   enter(state, at);
   state->builder.function().name = name;
@@ -536,6 +537,15 @@ GraphValue operator&(const ValueOperand& x, const ValueOperand& y) { return appl
 GraphValue operator|(const ValueOperand& x, const ValueOperand& y) { return apply(Op::logical_or, x, &y); }
 GraphValue operator^(const ValueOperand& x, const ValueOperand& y) { return apply(Op::logical_xor, x, &y); }
 GraphValue operator~(const ValueOperand& x) { return apply(Op::logical_not, x, nullptr); }
+
+Size::Size(const GraphValue& value, CallSite at) {
+  const State& state = GraphAccess::state(value);
+  if (!state) return;  // an empty text, which is told where it is used
+  enter(state, at);
+  const ValueId id = GraphAccess::id(value);
+  const auto size = id.valid() && !state->builder.full() ? state->builder.size_of(id, {}) : std::nullopt;
+  text_ = size ? size->to_string() : "0";  // what is wrong has been told
+}
 
 GraphValue GraphValue::slice(int dim, const Size& start, const std::optional<Size>& stop, int64_t step,
                              CallSite at) const {

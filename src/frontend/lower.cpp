@@ -179,8 +179,8 @@ std::optional<ir::Function> Lowerer::lower(std::string_view function_name) {
 Lowerer::Values Lowerer::run(Scope& scope, bool entry) {
   const ast::Function& function = *scope.function;
   struct Restore {
-    const Scope*& place;
-    const Scope* before;
+    Scope*& place;
+    Scope* before;
     ~Restore() { place = before; }
   } const restore{scope_, std::exchange(scope_, &scope)};
   for (uint32_t i = 0; i < function.statement_count && !stopped_; ++i) {

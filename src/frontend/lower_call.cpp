@@ -348,6 +348,9 @@ std::optional<CallArgument> Lowerer::types_argument(const FunctionInfo& info, co
           fmt::format("write {}=\"f32[m, 64]\"; sizes are numbers and symbols of the parameters", parameter.name));
       return std::nullopt;
     }
+    for (const ir::Dim& size : type->shape) {
+      for (const std::string& symbol : size.symbols()) name_size(symbol, module_[element].span);
+    }
     out.types.push_back(std::move(*type));
   }
   if (!out.types.empty() && out.types.size() <= max_outputs) return out;
@@ -415,11 +418,13 @@ std::optional<CallArgument> Lowerer::convert(const FunctionInfo& info, const Fun
       out.kind = CallArgument::Kind::Shape;
       for (uint32_t i = 0; i < count; ++i) {
         auto size = size_argument(element(i));
+        if (!size && size_reported_) return std::nullopt;
         if (!size) {
           bad_argument(info, parameter, element(i), "a tuple of integers and dimensions",
                        info.lowering == Lowering::Reshape
                            ? "write new_shape=(-1, 64); symbolic dimensions are strings: (\"batch\", 64)"
-                           : "write integers and sizes of the parameters' types, such as n // 2");
+                           : "write integers, sizes of the parameters' types, such as n // 2, and single integers that "
+                             "the program computes");
           return std::nullopt;
         }
         out.shape.push_back(std::move(*size));
@@ -513,6 +518,7 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
     return false;
   }
   FunctionBuilder outer = std::exchange(builder_, FunctionBuilder{ir::Function{}, &report_});
+  builder_.set_inside();
   ir::Function& body = builder_.function();
   body.source = module_.source;
   body.name = text(function.name);

@@ -83,8 +83,14 @@ class Lowerer {
                     CallArgument& argument);
 
   // sizes and subscripts (lower_subscript.cpp)
-  std::optional<ir::Dim> size_argument(ast::ExprId id, int depth = 0);
+  // `values`: a value may say it, too. Where that is none, size_reported_ tells.
+  std::optional<ir::Dim> size_argument(ast::ExprId id, bool values = true);
+  std::optional<ir::Dim> size_part(ast::ExprId id, bool values, int depth);
+  std::optional<ir::Dim> size_from_value(ast::ExprId id, int depth);
+  // A symbol in the text of a type: where no other size has the name, a value that has it is one.
+  void name_size(std::string_view symbol, diag::Span span);
   [[nodiscard]] bool is_size(std::string_view name) const;
+  [[nodiscard]] bool is_least_or_most(const ast::Expr& expr) const;
   ValueId subscript(const ast::Expr& expr, ValueId object);
   bool slice_item(const ast::Expr& item, ir::SliceAttr& attr, bool& whole);
   void bad_subscript(diag::Span span, std::string headline, std::string reason, std::string help);
@@ -100,7 +106,9 @@ class Lowerer {
   std::unordered_map<std::string_view, const ast::Function*> functions_;
   std::vector<const ast::Function*> active_;    // being inlined
   std::set<std::string, std::less<>> symbols_;  // in the types of the entry's parameters
-  const Scope* scope_ = nullptr;                // of the function being lowered
+  Scope* scope_ = nullptr;                      // of the function being lowered
+  int size_depth_ = 0;                          // sizes inside of values that are sizes
+  bool size_reported_ = false;                  // why the last one is none
   size_t elsewhere_ = 0;                        // values of branches that are done, and calls
   bool stopped_ = false;
 };

@@ -2,6 +2,8 @@
 // Sizes as expressions, and subscripts: x[a:b, :, ::2], x[..., i], x[None].
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "frontend/lower_impl.hpp"
 
 namespace codetta::frontend {
@@ -19,17 +21,45 @@ constexpr int max_size_depth = 100;
 
 }  // namespace
 
-// A symbol of the entry's parameter types that no variable hides.
+// A symbol of the entry's parameter types, or of what a function returned, that no variable hides.
 bool Lowerer::is_size(std::string_view name) const {
-  return symbols_.find(name) != symbols_.end() && (scope_ == nullptr || !scope_->definitions.contains(name));
+  return (symbols_.find(name) != symbols_.end() || builder_.defines_by_call(name)) &&
+         (scope_ == nullptr || !scope_->definitions.contains(name));
+}
+
+std::optional<ir::Dim> Lowerer::size_argument(ExprId id, bool values) {
+  size_reported_ = false;
+  return size_part(id, values && program_ && scope_ != nullptr, 0);
+}
+
+// k, lengths[0], sum(mask, keepdim=False).
+std::optional<ir::Dim> Lowerer::size_from_value(ExprId id, int depth) {
+  const Expr& expr = module_[id];
+  ValueId value;
+  if (expr.kind == ExprKind::Name) {
+    const auto found = scope_->values.find(text(expr.span));
+    if (found == scope_->values.end()) return std::nullopt;
+    value = found->second;
+  } else if ((expr.kind == ExprKind::Subscript || expr.kind == ExprKind::Call) &&
+             size_depth_ + depth <= max_size_depth) {
+    size_depth_ += depth + 1;
+    value = evaluate_one(*scope_, id);
+    size_depth_ -= depth + 1;
+  } else {
+    return std::nullopt;
+  }
+  std::optional<ir::Dim> size;
+  if (value.valid()) size = builder_.size_of(value, expr.span);
+  size_reported_ = !size;
+  return size;
 }
 
 // 64, n, 2*n, n // 8, min(n, 4), "n // 8".
-std::optional<ir::Dim> Lowerer::size_argument(ExprId id, int depth) {
+std::optional<ir::Dim> Lowerer::size_part(ExprId id, bool values, int depth) {
   if (const auto constant = integer_argument(id)) return ir::Dim::constant(*constant);
   const Expr& expr = module_[id];
   if (depth > max_size_depth) return std::nullopt;
-  const auto part = [&](ExprId child) { return size_argument(child, depth + 1); };
+  const auto part = [&](ExprId child) { return size_part(child, values, depth + 1); };
   std::optional<ir::Dim> size;
   if (expr.kind == ExprKind::String) {
     types::DimSyntaxError problem;
@@ -47,18 +77,35 @@ std::optional<ir::Dim> Lowerer::size_argument(ExprId id, int depth) {
     if (expr.op == Op::mul) size = *a * *b;
     if (expr.op == Op::floordiv) size = floordiv(*a, *b);
     if (expr.op == Op::mod) size = mod(*a, *b);
-  } else if (expr.kind == ExprKind::Call && expr.count >= 2) {
+  } else if (is_least_or_most(expr)) {
     const std::string_view callee = module_.name_of(expr.a);
-    if (callee != "min" && callee != "max") return std::nullopt;
     for (uint32_t i = 0; i < expr.count; ++i) {
       const ast::Argument& argument = module_.arguments[expr.first + i];
       const auto next = argument.keyword.known() ? std::nullopt : part(argument.value);
       if (!next) return std::nullopt;
       size = i == 0 ? *next : callee == "min" ? min(*size, *next) : max(*size, *next);
     }
+  } else if (values) {
+    size = size_from_value(id, depth);
   }
   if (size && size->fault() != types::DimFault::none) return std::nullopt;
   return size;
+}
+
+void Lowerer::name_size(std::string_view symbol, Span span) {
+  if (scope_ == nullptr || symbols_.find(symbol) != symbols_.end() || builder_.defines(symbol)) return;
+  const auto found = scope_->values.find(symbol);
+  if (found != scope_->values.end() && found->second.valid() && builder_.rank(found->second) == 0)
+    builder_.size_of(found->second, span);
+}
+
+// min(n, 4), of sizes: a reduction names its dim.
+bool Lowerer::is_least_or_most(const Expr& expr) const {
+  if (expr.kind != ExprKind::Call || expr.count < 2) return false;
+  const std::string_view callee = module_.name_of(expr.a);
+  bool named = false;
+  for (uint32_t i = 0; i < expr.count; ++i) named = named || module_.arguments[expr.first + i].keyword.known();
+  return (callee == "min" || callee == "max") && !named;
 }
 
 void Lowerer::bad_subscript(Span span, std::string headline, std::string reason, std::string help) {
@@ -74,10 +121,12 @@ bool Lowerer::slice_item(const Expr& item, ir::SliceAttr& attr, bool& whole) {
       out = std::move(*size);
       return true;
     }
-    if (module_[id].kind != ExprKind::Invalid) {
-      bad_subscript(module_[id].span, "the bound of a slice is not a size",
-                    "bounds are integers, sizes of the parameters' types, and arithmetic on them",
-                    "write x[1:n // 2]; for places that are computed use take(x, indices)");
+    if (module_[id].kind != ExprKind::Invalid && !size_reported_) {
+      bad_subscript(
+          module_[id].span, "the bound of a slice is not a size",
+          "bounds are integers, sizes of the parameters' types, single integers that the program computes, and "
+          "arithmetic on them",
+          "write x[1:n // 2]; for places that are computed use take(x, indices)");
     }
     return false;
   };
@@ -94,6 +143,16 @@ bool Lowerer::slice_item(const Expr& item, ir::SliceAttr& attr, bool& whole) {
     return false;
   }
   attr.step = *constant;
+  const auto from_value = [&](const ir::Dim& bound_) {
+    const auto symbols = bound_.symbols();
+    return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return builder_.defines(s); });
+  };
+  if (attr.step != 1 && (from_value(attr.start) || from_value(attr.count))) {
+    report_.error(Code::size_value, module_[bound(2)].span, fmt::format("the slice has the step {}", attr.step))
+        .reason("a bound of it comes from a value, and such slices take every element")
+        .help("slice first, and take every n-th element in a slice of its own");
+    return false;
+  }
   whole = open && attr.start == ir::Dim::constant(0) && attr.step == 1;
   return true;
 }
@@ -146,7 +205,7 @@ ValueId Lowerer::subscript(const Expr& expr, ValueId object) {
       if (!whole) slice(attr);
       pass(1);
     } else {
-      const auto index = size_argument(id);
+      const auto index = size_argument(id, false);
       const bool from_end = index && index->upper_bound().value_or(1) <= 0 && !(*index == ir::Dim::constant(0));
       if (!index || (from_end && !index->is_constant())) {
         bad_subscript(item.span, "the index is not an integer or a size",

@@ -4,6 +4,7 @@
 #include "ir/analyses.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/infer.hpp"
 
@@ -44,6 +45,111 @@ std::vector<bool> reachable_from(const Graph& graph, NodeId source) {
     for (const NodeId operand : graph.operands(NodeId(i))) reached[i] = reached[i] || reached[operand.index()];
   }
   return reached;
+}
+
+namespace {
+
+void insert(std::set<std::string>& symbols, std::vector<std::string> more) {
+  for (std::string& symbol : more) symbols.insert(std::move(symbol));
+}
+
+// Of types and attribute, and of the graphs inside, which share the symbols.
+void add_symbols(const Graph& graph, NodeId node, std::set<std::string>& symbols) {
+  for (const Dim& dim : graph.type(node).shape) {
+    if (!dim.is_constant()) insert(symbols, dim.symbols());
+  }
+  insert(symbols, symbols_of(graph.attr(node)));
+  for (const GraphRef& child : children(graph.attr(node))) {
+    for (size_t i = 0; i < child->size(); ++i) add_symbols(*child, NodeId(i), symbols);
+  }
+}
+
+}  // namespace
+
+const SizeSource* SizeSources::find(std::string_view symbol) const {
+  for (const SizeSource& source : sources) {
+    if (source.symbol == symbol) return &source;
+  }
+  return nullptr;
+}
+
+size_t SizeSources::count(const Graph& graph, NodeId node) const {
+  return graph.operands(node).size() + (needed.empty() ? 0 : needed[node.index()].size());
+}
+
+NodeId SizeSources::at(const Graph& graph, NodeId node, size_t i) const {
+  const size_t sizes = needed.empty() ? 0 : needed[node.index()].size();
+  return i < sizes ? needed[node.index()][i] : graph.operands(node)[i - sizes];
+}
+
+SizeSources size_sources(const Graph& graph) {
+  SizeSources found;
+  std::set<std::string, std::less<>> known;
+  const auto add = [&](std::string_view symbol, NodeId node, size_t output, size_t dim) {
+    if (known.emplace(symbol).second)
+      found.sources.push_back({std::string(symbol), node, static_cast<int32_t>(output), static_cast<int32_t>(dim)});
+  };
+  for (const GraphInput& input : graph.inputs()) {
+    for (const Dim& dim : graph.type(input.node).shape) {
+      if (const auto symbol = dim.as_symbol()) known.emplace(*symbol);
+    }
+  }
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const Attr& attr = graph.attr(NodeId(i));
+    if (const auto* size = std::get_if<SizeAttr>(&attr)) add(size->symbol, NodeId(i), 0, 0);
+    const auto* call = std::get_if<ExternAttr>(&attr);
+    if (call == nullptr || call->form != ExternForm::Alloc) continue;
+    for (size_t r = 0; r < call->results.size(); ++r) {
+      for (size_t d = 0; d < call->results[r].shape.size(); ++d) {
+        if (const auto symbol = call->results[r].shape[d].as_symbol()) add(*symbol, NodeId(i), r, d);
+      }
+    }
+  }
+  if (found.sources.empty()) return found;
+  found.needed.resize(graph.size());
+  for (size_t i = 0; i < graph.size(); ++i) {
+    std::set<std::string> symbols;
+    add_symbols(graph, NodeId(i), symbols);
+    for (const SizeSource& source : found.sources) {
+      if (source.node == NodeId(i) || symbols.count(source.symbol) == 0) continue;
+      std::vector<NodeId>& needed = found.needed[i];
+      if (needed.empty() || !(needed.back() == source.node)) needed.push_back(source.node);
+    }
+  }
+  return found;
+}
+
+std::vector<SizeCheck> size_checks(const Graph& graph) {
+  const SizeSources sizes = size_sources(graph);
+  std::vector<SizeCheck> checks;
+  if (sizes.sources.empty()) return checks;
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const auto* slice = std::get_if<SliceAttr>(&graph.attr(NodeId(i)));
+    if (slice == nullptr || !slice->checked) continue;
+    const Dim& size = graph.type(graph.operands(NodeId(i))[0]).shape[static_cast<size_t>(slice->dim)];
+    const Dim stop = slice->start + slice->count;
+    if (!types::is_non_negative(slice->start)) checks.push_back({NodeId(i), slice->start, Dim::constant(0), size});
+    if (!types::is_non_negative(size - stop) || !types::is_non_negative(slice->count))
+      checks.push_back({NodeId(i), stop, slice->start, size});
+  }
+  const auto from_value = [&](const Dim& dim) {
+    const std::vector<std::string> symbols = dim.symbols();
+    return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return sizes.find(s) != nullptr; });
+  };
+  const auto known = [&](const Dim& dim) {
+    return std::any_of(checks.begin(), checks.end(), [&](const SizeCheck& check) {
+      return check.value == dim || check.most - check.value == dim || check.value - check.least == dim;
+    });
+  };
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const auto* shaped = std::get_if<ReshapeAttr>(&graph.attr(NodeId(i)));
+    if (shaped == nullptr) continue;
+    for (const Dim& dim : shaped->shape) {
+      if (!types::is_non_negative(dim) && from_value(dim) && !known(dim))
+        checks.push_back({NodeId(i), dim, Dim::constant(0), Dim::constant(INT64_MAX)});
+    }
+  }
+  return checks;
 }
 
 std::vector<NodeId> matmuls(const Graph& graph) {

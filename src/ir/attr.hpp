@@ -73,6 +73,7 @@ struct SliceAttr {
   Dim count;         // Count: of elements; Stop: the index behind the last one; Open: unused, up to the end
   int64_t step = 1;  // >= 1
   SliceBound bound = SliceBound::Count;
+  bool checked = false;  // a bound comes from a value: a run checks what cannot be shown; the step is 1
   bool operator==(const SliceAttr&) const = default;
 };
 struct SplitAttr {
@@ -147,12 +148,20 @@ struct UserKernelAttr {
   bool operator==(const UserKernelAttr&) const = default;
 };
 
+// The symbol that a value gives its value to: a size that is known when the program has computed it.
+struct SizeAttr {
+  std::string symbol;
+  bool operator==(const SizeAttr&) const = default;
+};
+
 using Attr = std::variant<std::monostate, LiteralAttr, CastAttr, ReduceAttr, PermuteAttr, ReshapeAttr, SplitAttr,
                           JoinAttr, MatmulAttr, InputAttr, SliceAttr, TakeAttr, IndexPutAttr, ScatterAttr, CondAttr,
-                          WhileAttr, ResultAttr, ExternAttr, UserKernelAttr>;
+                          WhileAttr, ResultAttr, ExternAttr, UserKernelAttr, SizeAttr>;
 
 // The types of all results that the attribute of cond, while_loop, call_extern or user_kernel gives to its op; empty
 // for every other attribute, and for functions that aren't typed yet.
 std::vector<TensorType> result_types(const Attr& attr);
+// The symbols that an attribute names in sizes, once each; those in graphs and in functions are theirs.
+std::vector<std::string> symbols_of(const Attr& attr);
 
 }  // namespace codetta::ir

@@ -4,13 +4,15 @@
 
 #include <set>
 
+#include "ir/analyses.hpp"
 #include "ir/bind.hpp"
 #include "ir/bind_values.hpp"
 
 namespace codetta::ir {
 namespace {
 
-// Every symbol must be a dim of some parameter, alone: only that gives it a value when the program runs.
+// Every symbol must be a dim of some parameter, alone, or come from a value: only that gives it a value when the
+// program runs.
 Result<void> check_symbols(const ProgramFunction& function, const Graph& graph) {
   std::set<std::string, std::less<>> bound;
   for (const GraphInput& input : graph.inputs()) {
@@ -18,6 +20,7 @@ Result<void> check_symbols(const ProgramFunction& function, const Graph& graph) 
       if (const auto symbol = dim.as_symbol()) bound.emplace(*symbol);
     }
   }
+  for (const SizeSource& source : size_sources(graph).sources) bound.insert(source.symbol);
   const auto check = [&](const TensorType& type, diag::Span span) -> Result<void> {
     for (const Dim& dim : type.shape) {
       if (dim.is_constant()) continue;
@@ -41,6 +44,26 @@ Result<void> check_symbols(const ProgramFunction& function, const Graph& graph) 
       const diag::Span span = parameter ? function.parameters[i].type->span : next.span(id);
       for (const TensorType& type : results_of(next, id)) CODETTA_CHECK_OK(check(type, span));
       for (const GraphRef& child : children(next.attr(id))) graphs.push_back(child.get());
+    }
+  }
+  return {};
+}
+
+// The caller makes an output before the run: its sizes are known then.
+Result<void> check_outputs(const ProgramFunction& function, const Graph& graph) {
+  const SizeSources sizes = size_sources(graph);
+  for (size_t o = 0; o < graph.outputs().size(); ++o) {
+    const TensorType& type = graph.type(graph.outputs()[o].node);
+    for (const Dim& dim : type.shape) {
+      for (const std::string& symbol : dim.symbols()) {
+        if (sizes.find(symbol) == nullptr) continue;
+        return diag::error(diag::Code::size_value,
+                           fmt::format("output '{}' has a size that the run computes", graph.outputs()[o].name))
+            .at(function.source, function.outputs[o].span, to_string(type))
+            .reason(fmt::format("{} is known in the run, and the caller makes outputs before it", symbol))
+            .help(fmt::format(
+                "return it in a size that is known, and {0} beside it: concat(y, zeros(n - {0}, 8), dim=0)", symbol));
+      }
     }
   }
   return {};
@@ -100,6 +123,7 @@ Result<Graph> bind_program(const ProgramFunction& function) {
   }
   CODETTA_TRY(Graph graph, std::move(builder).finish());
   CODETTA_CHECK_OK(check_symbols(function, graph));
+  CODETTA_CHECK_OK(check_outputs(function, graph));
   return graph;
 }
 

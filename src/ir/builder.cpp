@@ -6,6 +6,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "ir/analyses.hpp"
 #include "ir/graph.hpp"
 #include "ir/hashing.hpp"
 #include "ir/infer.hpp"
@@ -53,6 +54,7 @@ size_t attr_index(Op op) {
       return op == Op::scatter ? index_of<ScatterAttr>() : index_of<TakeAttr>();
     case OpRule::control:
       if (op == Op::cond) return index_of<CondAttr>();
+      if (op == Op::size_value) return index_of<SizeAttr>();
       return op == Op::while_loop ? index_of<WhileAttr>() : index_of<ResultAttr>();
     case OpRule::external:
       return op == Op::call_extern ? index_of<ExternAttr>() : index_of<UserKernelAttr>();
@@ -241,6 +243,7 @@ Result<Graph> GraphBuilder::finish() && {
         .help("call add_output for each result");
   }
   constexpr uint32_t unseen = UINT32_MAX;
+  const SizeSources sizes = size_sources(graph_);
   std::vector<uint32_t> number(graph_.size(), unseen);
   std::vector<NodeId> order;
   order.reserve(graph_.size());
@@ -258,9 +261,8 @@ Result<Graph> GraphBuilder::finish() && {
     if (number[output.node.index()] == unseen) stack.push_back({output.node});
     while (!stack.empty()) {
       Visit& visit = stack.back();
-      const std::span<const NodeId> operands = graph_.operands(visit.node);
-      if (visit.next < operands.size()) {
-        const NodeId operand = operands[visit.next++];
+      if (visit.next < sizes.count(graph_, visit.node)) {
+        const NodeId operand = sizes.at(graph_, visit.node, visit.next++);
         if (number[operand.index()] == unseen) stack.push_back({operand});
       } else {
         if (number[visit.node.index()] == unseen) place(visit.node);

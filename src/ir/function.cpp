@@ -16,6 +16,7 @@ class Numbering {
     for (const Value& value : function.values) {
       Key key{value.op, without_accumulator(value.op, value.attr), {}};
       for (const ValueId operand : value.operands) key.operands.push_back(numbers[operand.index()]);
+      for (const ValueId size : value.sizes) key.operands.push_back(numbers[size.index()]);
       numbers.push_back(intern(std::move(key)));
     }
     return numbers;

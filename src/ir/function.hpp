@@ -43,6 +43,8 @@ struct Value {
   diag::Span span;   // of the expression
   std::string name;  // of the variable it was assigned to, "" for inner expressions
   CallSite site{};   // in C++ that traced or built it
+  // What gives their values to symbols in the attribute that no parameter has: size_value, call_extern.
+  std::vector<ValueId> sizes{};
 };
 
 struct Output {

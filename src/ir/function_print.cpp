@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -108,6 +109,7 @@ class FunctionPrinter {
       parameters.push_back(std::move(text));
     }
     out_ = fmt::format("({}):\n", base::join(parameters, ", "));
+    find_sizes();
     find_merged();
     for (size_t i = function_.parameters.size(); i < function_.values.size(); ++i) assign(ValueId(i));
     std::vector<std::string> returned;
@@ -143,8 +145,49 @@ class FunctionPrinter {
   }
   const std::string& name_of(ValueId id) {
     std::string& name = names_[id.index()];
-    if (name.empty()) name = fresh_name(function_[id].name);
-    return name;
+    if (!name.empty()) return name;
+    const auto size = size_of_.find(id.index());  // read back, it gives the symbol its name
+    return name = fresh_name(size != size_of_.end() ? size->second : function_[id].name);
+  }
+  // Values that are sizes, by their symbols; variables leave the names of all symbols alone then.
+  void find_sizes() {
+    for (const Value& value : function_.values) {
+      const auto* size = std::get_if<SizeAttr>(&value.attr);
+      if (size == nullptr) continue;
+      size_of_.emplace(value.operands[0].index(), size->symbol);
+      value_of_.emplace(size->symbol, value.operands[0]);
+    }
+    if (size_of_.empty()) return;
+    for (const Parameter& parameter : function_.parameters) {
+      if (!parameter.type) continue;
+      for (const Dim& dim : parameter.type->shape) {
+        for (std::string& symbol : dim.symbols()) taken_.insert(std::move(symbol));
+      }
+    }
+  }
+  // As sizes_text of symbols as strings; where a value says a size, its name does.
+  std::string sizes(const std::vector<Dim>& dims) {
+    std::vector<std::string> parts;
+    for (const Dim& dim : dims) {
+      const std::vector<std::string> symbols = dim.symbols();
+      if (std::none_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return value_of_.contains(s); })) {
+        parts.push_back(sizes_text({dim}, true));
+        continue;
+      }
+      std::string text;
+      const std::string printed = dim.to_string();
+      for (size_t at = 0; at < printed.size();) {
+        size_t end = at;
+        while (end < printed.size() && (std::isalnum(static_cast<unsigned char>(printed[end])) || printed[end] == '_'))
+          ++end;
+        const auto value = value_of_.find(printed.substr(at, end - at));
+        if (end == at) ++end;
+        text += value != value_of_.end() ? name_of(value->second) : printed.substr(at, end - at);
+        at = end;
+      }
+      parts.push_back(std::move(text));
+    }
+    return base::join(parts, ", ");
   }
   std::string reference(ValueId id) {
     if (const auto* literal = std::get_if<LiteralAttr>(&function_[id].attr)) return number_text(*literal);
@@ -181,8 +224,8 @@ class FunctionPrinter {
     const auto& slice = *std::get_if<SliceAttr>(&value.attr);
     std::vector<std::string> items(static_cast<size_t>(std::max(slice.dim, 0)), ":");
     if (slice.dim < 0) items.emplace_back("...");
-    std::string item = slice.start == Dim::constant(0) ? ":" : sizes_text({slice.start}, true) + ":";
-    if (slice.bound == SliceBound::Stop) item += sizes_text({slice.count}, true);
+    std::string item = slice.start == Dim::constant(0) ? ":" : sizes({slice.start}) + ":";
+    if (slice.bound == SliceBound::Stop) item += sizes({slice.count});
     if (slice.step != 1) item += fmt::format(":{}", slice.step);
     items.push_back(std::move(item));
     for (int32_t dim = slice.dim; dim < -1; ++dim) items.emplace_back(":");
@@ -200,9 +243,9 @@ class FunctionPrinter {
         arguments += ", " + tuple_text(reshape->dims);
       } else if (info.rule == types::OpRule::index) {
         name = "arange";
-        arguments = sizes_text(reshape->shape, true);
+        arguments = sizes(reshape->shape);
       } else {
-        arguments += fmt::format(", ({}{})", sizes_text(reshape->shape, true), reshape->shape.size() == 1 ? "," : "");
+        arguments += fmt::format(", ({}{})", sizes(reshape->shape), reshape->shape.size() == 1 ? "," : "");
       }
     }
     if (const auto* take = std::get_if<TakeAttr>(&value.attr)) arguments += fmt::format(", dim={}", take->dim);
@@ -272,7 +315,7 @@ class FunctionPrinter {
 
   void assign(ValueId id) {
     const Value& value = function_[id];
-    if (value.op == Op::literal || merged_[id.index()]) return;
+    if (value.op == Op::literal || value.op == Op::size_value || merged_[id.index()]) return;
     if (value.op == Op::split) return assign_split(id);
     if (value.op == Op::result) return;  // stands with the first one
     if (const size_t results = result_count(value); results > 1) return assign_results(id, results);
@@ -336,6 +379,8 @@ class FunctionPrinter {
   std::set<std::string, std::less<>> taken_;
   std::map<std::tuple<uint32_t, int32_t, int32_t>, std::vector<ValueId>> parts_;
   std::map<const Function*, std::string> callees_;
+  std::map<uint32_t, std::string> size_of_;               // by value that is a size: its symbol
+  std::map<std::string, ValueId, std::less<>> value_of_;  // by symbol
   std::vector<bool> merged_;
   uint32_t next_ = 0;
   std::string out_;

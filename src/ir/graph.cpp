@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "ir/function.hpp"
 #include "ir/hashing.hpp"
@@ -48,6 +49,24 @@ std::vector<TensorType> result_types(const Attr& attr) {
   if (const auto* branches = std::get_if<CondAttr>(&attr)) outputs(branches->then);
   if (const auto* loop = std::get_if<WhileAttr>(&attr)) outputs(loop->body);
   return types;
+}
+
+std::vector<std::string> symbols_of(const Attr& attr) {
+  std::set<std::string> symbols;
+  const auto add = [&](const std::vector<Dim>& dims) {
+    for (const Dim& dim : dims) {
+      if (dim.is_constant()) continue;
+      for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
+    }
+  };
+  if (const auto* reshape = std::get_if<ReshapeAttr>(&attr)) add(reshape->shape);
+  if (const auto* slice = std::get_if<SliceAttr>(&attr)) add({slice->start, slice->count});
+  const auto* external = std::get_if<ExternAttr>(&attr);
+  const auto* kernel = std::get_if<UserKernelAttr>(&attr);
+  if (external != nullptr || kernel != nullptr) {
+    for (const TensorType& type : external != nullptr ? external->results : kernel->results) add(type.shape);
+  }
+  return {symbols.begin(), symbols.end()};
 }
 
 std::vector<TensorType> results_of(const Graph& graph, NodeId node) {
@@ -102,7 +121,7 @@ struct AttrHash {
   uint64_t operator()(const SliceAttr& a) const {
     uint64_t hash = mix(static_cast<uint64_t>(a.dim), static_cast<uint64_t>(a.bound));
     hash = mix(mix(hash, hash_of(a.start)), hash_of(a.count));
-    return mix(hash, static_cast<uint64_t>(a.step));
+    return mix(hash, static_cast<uint64_t>(a.step) + (a.checked ? uint64_t{1} << 63 : 0));
   }
   uint64_t operator()(const TakeAttr& a) const { return static_cast<uint64_t>(a.dim); }
   uint64_t operator()(const IndexPutAttr& a) const { return mix(static_cast<uint64_t>(a.dim), a.accumulate ? 1 : 0); }
@@ -116,6 +135,7 @@ struct AttrHash {
     return of(a.results, mix(hash_of(a.symbol), static_cast<uint64_t>(a.form)));
   }
   uint64_t operator()(const UserKernelAttr& a) const { return of(a.results, hash_of(a.name)); }
+  uint64_t operator()(const SizeAttr& a) const { return hash_of(a.symbol); }
 
  private:
   static uint64_t of(const GraphRef& graph) { return graph ? graph->hash() : 0; }

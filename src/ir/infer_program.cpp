@@ -191,6 +191,21 @@ Inference infer_while(std::span<const OperandFacts> operands, Attr attr) {
   return Inferred{std::move(type), std::move(attr), DType::f32, false};
 }
 
+Inference infer_size(const OperandFacts& operand, Attr attr, const OperandNames& names) {
+  const TensorType& type = *operand.type;
+  const bool integer = !types::is_float(type.dtype) && !types::is_bool(type.dtype);
+  if (!integer || !type.shape.empty()) {
+    return Complaint{Code::size_value, fmt::format("{} cannot be a size", names(0)),
+                     fmt::format("it is {}; a size comes from one integer, a value without dims", to_string(type)),
+                     !integer ? fmt::format("write cast({}, i64)", names(0))
+                              : "take one element, such as lengths[0], or reduce with keepdim=False",
+                     0};
+  }
+  if (!base::is_identifier(std::get_if<SizeAttr>(&attr)->symbol))
+    return Complaint{Code::graph_node, "a size has no name", "symbols are identifiers", "name it", -1};
+  return Inferred{{DType::i64, false, {}}, std::move(attr), DType::i64, false};
+}
+
 }  // namespace
 
 std::string public_name_defect(std::string_view name) {
@@ -355,6 +370,7 @@ Inference infer_indexed(Op op, std::span<const OperandFacts> operands, Attr attr
 Inference infer_control(Op op, std::span<const OperandFacts> operands, Attr attr, const OperandNames& names) {
   if (op == Op::cond) return infer_cond(operands, std::move(attr), names);
   if (op == Op::while_loop) return infer_while(operands, std::move(attr));
+  if (op == Op::size_value) return infer_size(operands[0], std::move(attr), names);
   const int32_t index = std::get_if<ResultAttr>(&attr)->index;
   std::vector<TensorType> results;
   if (operands[0].attr != nullptr) results = result_types(*operands[0].attr);

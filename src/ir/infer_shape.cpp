@@ -245,17 +245,32 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
     if (attr.count == Dim::constant(0)) return attr.start;
     return attr.start + (attr.count - Dim::constant(1)) * step + Dim::constant(1);
   };
+  // What cannot be shown of bounds from values is checked in a run; they never count from the end.
+  const auto shown = [&](const Dim& distance) {
+    return types::is_non_negative(distance) || (attr.checked && !distance.is_constant());
+  };
+  if (attr.checked && attr.step != 1)
+    return bad_bound("has a step, and starts at", attr.start, size, along, operand, names);
+  if (attr.checked && attr.bound != SliceBound::Count) {
+    for (const Dim* bound : {&attr.start, attr.bound == SliceBound::Stop ? &attr.count : &attr.start}) {
+      if (bound->is_constant() || !from_end(*bound)) continue;
+      return Complaint{Code::size_value,
+                       fmt::format("the bound {} counts from the end for some values", bound->to_string()),
+                       "of 0 it would be the start of the dim, as in Python",
+                       fmt::format("write {}", (size + *bound).to_string()), 0};
+    }
+  }
   if (attr.bound == SliceBound::Count) {
-    if (!types::is_non_negative(attr.count)) return bad_bound("takes", attr.count, size, along, operand, names);
+    if (!shown(attr.count)) return bad_bound("takes", attr.count, size, along, operand, names);
     stop = counted_stop();
   } else {
     if (from_end(attr.start)) attr.start = size + attr.start;
     stop = attr.bound == SliceBound::Open ? size : from_end(attr.count) ? size + attr.count : attr.count;
   }
-  if (!types::is_non_negative(attr.start)) return bad_bound("starts at", attr.start, size, along, operand, names);
-  if (!types::is_non_negative(size - stop)) return bad_bound("ends at", stop, size, along, operand, names);
+  if (!shown(attr.start)) return bad_bound("starts at", attr.start, size, along, operand, names);
+  if (!shown(size - stop)) return bad_bound("ends at", stop, size, along, operand, names);
   if (attr.bound != SliceBound::Count) {
-    if (!types::is_non_negative(stop - attr.start)) {
+    if (!shown(stop - attr.start)) {
       const bool known = attr.start.is_constant() && stop.is_constant();
       return bad_bound(fmt::format("{} at {}, before its start", known ? "ends" : "may end", stop.to_string()),
                        attr.start, size, along, operand, names);
@@ -264,7 +279,7 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
     attr.bound = SliceBound::Count;
     // The count alone stays in the graph, and is verified again. What is shown of the stop does not always follow from
     // it: not through two floors (x[::2][::2] of [n]), nor where a large step overflows the bounds of symbols.
-    if (const Dim end = counted_stop(); !types::is_non_negative(size - end))
+    if (const Dim end = counted_stop(); !shown(size - end))
       return bad_bound("ends at", end, size, along, operand, names);
   }
   out = operand.shape;
@@ -390,6 +405,12 @@ MaybeComplaint join_shape(std::span<const OperandFacts> operands, JoinAttr& attr
                       static_cast<int>(i));
     }
     out[along] = out[along] + shape[along];
+  }
+  const auto computed = [&](const OperandFacts& part) { return !part.type->shape[along].is_constant(); };
+  if (is_one(out[along]) && std::any_of(operands.begin(), operands.end(), computed)) {
+    return Complaint{Code::size_value, fmt::format("a run computes which part of dim {} has its one element", *dim),
+                     fmt::format("{} and the others make up 1", type_note(names, first)),
+                     "choose it with where, as in where(k > 0, x, 0.0)", 0};
   }
   return std::nullopt;
 }

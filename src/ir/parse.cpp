@@ -333,6 +333,10 @@ class Parser {
       CODETTA_TRY(attr.results, types_list());
       return Attr(std::move(attr));
     }
+    if (op == Op::size_value) {
+      CODETTA_CHECK_OK(key("symbol"));
+      return Attr(SizeAttr{std::string(word())});
+    }
     if (op == Op::result) {
       CODETTA_CHECK_OK(key("index"));
       CODETTA_TRY(const int32_t index, small_integer());
@@ -349,6 +353,10 @@ class Parser {
       CODETTA_TRY(attr.count, size());
       CODETTA_CHECK_OK(key_after_comma("step"));
       CODETTA_TRY(attr.step, integer());
+      if (accept(',')) {
+        CODETTA_TRY(const size_t checked, choice({"checked"}));
+        attr.checked = checked == 0;
+      }
       return Attr(std::move(attr));
     }
     if (op == Op::index_put) {
@@ -372,7 +380,8 @@ class Parser {
     }
     const bool has_one = rule == types::OpRule::index || rule == types::OpRule::cast || rule == types::OpRule::reduce ||
                          rule == types::OpRule::layout || rule == types::OpRule::matmul ||
-                         rule == types::OpRule::indexed || rule == types::OpRule::external || op == Op::result;
+                         rule == types::OpRule::indexed || rule == types::OpRule::external || op == Op::result ||
+                         op == Op::size_value;
     if (!has_one) return Attr();
     CODETTA_CHECK_OK(expect('('));
     Attr attr;

@@ -37,8 +37,8 @@ struct AttrText {
   std::string operator()(const MatmulAttr& a) const { return fmt::format("({})", dtype_name(a.accumulator)); }
   std::string operator()(const InputAttr&) const { return ""; }
   std::string operator()(const SliceAttr& a) const {
-    return fmt::format("(dim={}, start={}, count={}, step={})", a.dim, a.start.to_string(), a.count.to_string(),
-                       a.step);
+    return fmt::format("(dim={}, start={}, count={}, step={}{})", a.dim, a.start.to_string(), a.count.to_string(),
+                       a.step, a.checked ? ", checked" : "");
   }
   std::string operator()(const TakeAttr& a) const { return fmt::format("(dim={})", a.dim); }
   std::string operator()(const IndexPutAttr& a) const {
@@ -54,6 +54,7 @@ struct AttrText {
     return fmt::format("(symbol=\"{}\", form={}, results={})", base::escape_c(a.symbol),
                        a.form == ExternForm::Out ? "out" : "alloc", types_text(a.results));
   }
+  std::string operator()(const SizeAttr& a) const { return fmt::format("(symbol={})", a.symbol); }
   std::string operator()(const UserKernelAttr& a) const {
     return fmt::format("(name=\"{}\", results={})", base::escape_c(a.name), types_text(a.results));
   }

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
+#include "ir/analyses.hpp"
 #include "ir/literals.hpp"
 #include "ir/print.hpp"
 #include "ir/report.hpp"
@@ -120,17 +122,48 @@ std::optional<Violation> check_outputs(const Graph& graph) {
   return std::nullopt;
 }
 
+// A size from a value has one source, in front of all that uses it, and in the program itself.
+std::optional<Violation> check_sizes(const Graph& graph) {
+  const SizeSources sizes = size_sources(graph);
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const NodeId node(i);
+    if (const auto* size = std::get_if<SizeAttr>(&graph.attr(node))) {
+      const SizeSource* source = sizes.find(size->symbol);
+      if (source == nullptr || !(source->node == node))
+        return Violation{node,
+                         broken(fmt::format("size {} has a value already", size->symbol), "a symbol has one source")};
+    }
+    if (const auto* slice = std::get_if<SliceAttr>(&graph.attr(node)); slice != nullptr && slice->checked) {
+      const std::vector<std::string> symbols = symbols_of(graph.attr(node));
+      if (std::none_of(symbols.begin(), symbols.end(),
+                       [&](const auto& symbol) { return sizes.find(symbol) != nullptr; }))
+        return Violation{node, broken("a slice is checked in a run", "its bounds come from no value")};
+    }
+    if (sizes.needed.empty()) continue;
+    for (const NodeId source : sizes.needed[i]) {
+      if (source.index() > i)
+        return Violation{node, broken("a size is used in front of what defines it",
+                                      fmt::format("%{} needs %{}", i, source.index()))};
+    }
+    for (const GraphRef& child : children(graph.attr(node))) {
+      if (!size_sources(*child).sources.empty())
+        return Violation{node, broken("a branch or loop defines a size", "the program itself does")};
+    }
+  }
+  return std::nullopt;
+}
+
 // Depth-first from the outputs, operands first, must meet the nodes behind the inputs in their order.
 std::optional<Violation> check_numbering(const Graph& graph) {
+  const SizeSources sizes = size_sources(graph);
   std::vector<std::pair<NodeId, uint32_t>> stack;
   auto expected = static_cast<uint32_t>(graph.inputs().size());
   for (const GraphOutput& output : graph.outputs()) {
     if (output.node.index() >= expected) stack.emplace_back(output.node, 0);
     while (!stack.empty()) {
       auto& [node, next] = stack.back();
-      const std::span<const NodeId> operands = graph.operands(node);
-      if (next < operands.size()) {
-        const NodeId operand = operands[next++];
+      if (next < sizes.count(graph, node)) {
+        const NodeId operand = sizes.at(graph, node, next++);
         if (operand.index() >= expected) stack.emplace_back(operand, 0);
         continue;
       }
@@ -156,6 +189,7 @@ std::optional<Violation> find_violation(const Graph& graph) {
     if (MaybeComplaint complaint = check_node(graph, NodeId(i))) return Violation{NodeId(i), std::move(*complaint)};
   }
   if (std::optional<Violation> violation = check_outputs(graph)) return violation;
+  if (std::optional<Violation> violation = check_sizes(graph)) return violation;
   return check_numbering(graph);
 }
 

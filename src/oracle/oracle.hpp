@@ -46,7 +46,8 @@ struct OracleOptions {
   // What call_extern and user_kernel stand for, by name; their results count as exact. Without one such a node is an
   // error.
   std::map<std::string, OracleFunction, std::less<>> functions;
-  bool functions_given = false;               // they hand out what the run left, which says nothing of it
+  bool functions_given = false;                       // they hand out what the run left, which says nothing of it
+  std::map<std::string, int64_t, std::less<>> sizes;  // that values of the program give; what is not here is evaluated
   bool clamp_indices = false;                 // an index out of range is taken as the nearest one; else an error
   int64_t max_iterations = int64_t{1} << 16;  // of one loop
 };
@@ -81,8 +82,8 @@ struct OracleResult {
 };
 
 // `inputs` by graph input. Errors: E0208 (count), E0221 (shape or dtype does not fit), E0606 (the problem is too large
-// for memory), E0618 (an index out of range), E0651 (a loop that does not end), E0311 (an extern function without a
-// meaning here).
+// for memory), E0610 (a size from a value that is negative or leaves a dim, or that is not certain), E0618 (an index
+// out of range), E0651 (a loop that does not end), E0311 (an extern function without a meaning here).
 Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
                               const OracleOptions& options = {});
 

@@ -214,6 +214,8 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
     }
   }
   CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols_in_order(graph, bound));
+  CODETTA_CHECK_OK(add_sizes(graph, inputs, options, symbols));
+  CODETTA_CHECK_OK(check_slices(graph, symbols));
   return complete({&graph, inputs, options, {}, {}, {}, {}, false, std::move(symbols)});
 }
 

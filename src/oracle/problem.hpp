@@ -29,6 +29,12 @@ struct Problem {
 
 // Errors: as evaluate().
 Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options);
+// The values of symbols that values of the graph give, behind those of `known` that shapes give (sizes.cpp). Errors: as
+// evaluate().
+Result<void> add_sizes(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options,
+                       ir::SymbolBindings& known);
+// Slices whose bounds come from values lie inside of their dims. Errors: E0610.
+Result<void> check_slices(const ir::Graph& graph, const ir::SymbolBindings& symbols);
 
 // Of a graph inside of a node of `outer`, whose symbols it shares.
 Result<Problem> make_child_problem(const ir::Graph& graph, const Problem& outer);

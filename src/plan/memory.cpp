@@ -39,18 +39,18 @@ class PoolPlanner {
       : problem_(problem), all_(all), place_(all.blocks.size()), hinted_at_(all.blocks.size(), -1) {}
 
   Result<MemoryPlan> run() {
-    std::map<uint32_t, std::vector<uint32_t>> by_device;
+    ByPool by_pool;
     for (uint32_t b = 0; b < all_.blocks.size(); ++b) {
       const Block& block = all_.blocks[b];
       if (block.of_caller) {
         place_[b].kind = Kind::Caller;
       } else if (!(block.bytes == Dim::constant(0))) {
-        by_device[block.device].push_back(b);
+        by_pool[{block.device, problem_.requests[block.members[0]].known_from}].push_back(b);
       }
     }
-    fill_donated(by_device);
-    for (const auto& [device, blocks] : by_device) {
-      if (!blocks.empty()) CODETTA_CHECK_OK(add_pool(device, blocks));
+    fill_donated(by_pool);
+    for (const auto& [pool, blocks] : by_pool) {
+      if (!blocks.empty()) CODETTA_CHECK_OK(add_pool(pool.first, blocks));
     }
     plan_.placements.resize(problem_.requests.size());
     for (uint32_t b = 0; b < all_.blocks.size(); ++b) {
@@ -69,14 +69,17 @@ class PoolPlanner {
   }
 
  private:
+  // A pool is placed as a whole, and its bytes are known then: by device and MemoryRequest::known_from.
+  using ByPool = std::map<std::pair<uint32_t, size_t>, std::vector<uint32_t>>;
+
   // A donated input holds blocks of its own stream after its last use, one after another, the largest first.
-  void fill_donated(std::map<uint32_t, std::vector<uint32_t>>& by_device) {
+  void fill_donated(ByPool& by_pool) {
     for (const uint32_t i : all_.sorted) {
       const MemoryRequest& donor = problem_.requests[i];
       if (donor.storage != Storage::Donated || all_.base[i] != i) continue;
       const Block& home = all_.blocks[all_.block_of[i]];
-      const auto of_device = by_device.find(donor.device);
-      if (home.uses.size() != 1 || of_device == by_device.end()) continue;
+      const auto of_device = by_pool.find({donor.device, 0});
+      if (home.uses.size() != 1 || of_device == by_pool.end()) continue;
       std::vector<uint32_t> guests;
       for (const uint32_t b : of_device->second) {
         const Block& block = all_.blocks[b];

@@ -32,6 +32,7 @@ struct MemoryRequest {
   uint32_t buffer = 0;          // any number, once
   types::Dim bytes;             // >= 0 for all symbols; 0 takes no place
   std::optional<int64_t> hint;  // of symbolic bytes; it ranks, and is never relied on
+  size_t known_from = 0;        // the first position at which the bytes are known; those of one pool agree in it
   int64_t alignment = 64;       // a power of two
   uint32_t device = 0;
   uint32_t stream = 0;  // where `first` is; streams are numbered over all devices

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/analyses.hpp"
 #include "plan/read_bytes.hpp"
 #include "plan/regions.hpp"
 #include "plan/units.hpp"
@@ -48,7 +49,8 @@ class ProgramPlanner {
   Result<void> plan_graph(GraphScope& scope);
   [[nodiscard]] int64_t hint(const types::Dim& dim) const;
   // The same where all sizes in it are fixed or hinted; `otherwise` stands for the others.
-  [[nodiscard]] std::optional<int64_t> hinted(const types::Dim& dim, std::optional<int64_t> otherwise = {}) const;
+  [[nodiscard]] std::optional<int64_t> hinted(const types::Dim& dim, std::optional<int64_t> otherwise = {},
+                                              int depth = 0) const;
   [[nodiscard]] bool batch_folds(const package::EpilogueProgram& program, int64_t batch, int64_t rows) const;
   [[nodiscard]] GemmShape gemm_shape(const GraphScope& scope, const KernelRegion& region) const;
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
@@ -82,6 +84,19 @@ class ProgramPlanner {
   // What the steps of a unit read and make, but for what its blocks do.
   void add_unit(uint32_t block, Unit unit);
   void add_all_guards();
+
+  // ---- late_sizes.cpp
+  struct LateSize {
+    uint32_t token = 0;  // a buffer that its unit makes and all with the symbol read; no step names it
+    ir::SizeSource source;
+    size_t order = 0;                     // in the graph
+    std::optional<types::Dim> most = {};  // what is known of it
+  };
+  void find_late_sizes();
+  // Appends the step that reads the size from buffer or result `place`, and the checks that rest on it.
+  void define_late_size(const ir::SizeSource& source, uint32_t place, Unit& unit);
+  void add_size(GraphScope& scope, const KernelRegion& region);
+  void come_behind_sizes(Unit& unit);
 
   // ---- program_steps.cpp
   [[nodiscard]] Result<void> check_graph(const ir::Graph& graph, int depth) const;
@@ -121,6 +136,8 @@ class ProgramPlanner {
   const Alignment alignment_;
   Plan plan_;
   UnitProgram units_;
+  std::map<std::string, LateSize, std::less<>> late_;  // by symbol
+  std::vector<ir::SizeCheck> late_checks_;
   struct Discovered {
     package::EpilogueProgram program;
     GemmShape shape;

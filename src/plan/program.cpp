@@ -22,6 +22,7 @@ using types::Dim;
 
 Result<Plan> ProgramPlanner::run() {
   CODETTA_CHECK_OK(check_graph(graph_, 0));
+  find_late_sizes();
   units_.blocks.emplace_back();
   GraphScope scope{graph_, nullptr, 0, {}, {}};
   for (const ir::GraphInput& input : graph_.inputs()) {
@@ -174,12 +175,15 @@ uint32_t ProgramPlanner::read_buffer(const GraphScope& scope, NodeId node) {
   return stored != scope.buffer_of.end() ? stored->second : scope.input_buffer.at(node);
 }
 
-std::optional<int64_t> ProgramPlanner::hinted(const Dim& dim, std::optional<int64_t> otherwise) const {
+std::optional<int64_t> ProgramPlanner::hinted(const Dim& dim, std::optional<int64_t> otherwise, int depth) const {
+  constexpr int most_guesses = 8;
   const auto size = dim.evaluate([&](std::string_view symbol) -> std::optional<int64_t> {
     for (const auto& [name, value] : hints_) {
       if (name == symbol) return value;
     }
-    return otherwise;
+    const auto late = late_.find(symbol);  // what bounds it may have such sizes in turn
+    if (late == late_.end() || !late->second.most || depth == most_guesses) return otherwise;
+    return hinted(*late->second.most, otherwise, depth + 1);
   });
   return size && *size >= 0 ? size : otherwise;  // n - 600 is no size where n is not known
 }
@@ -492,6 +496,7 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
 }
 
 void ProgramPlanner::add_unit(uint32_t block, Unit unit) {
+  come_behind_sizes(unit);
   const auto reads = [&](uint32_t buffer) { add_once(unit.reads, buffer); };
   for (const package::Step& step : unit.steps) {
     if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) {

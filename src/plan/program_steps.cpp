@@ -86,6 +86,7 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
     if (!cpu && kernels && op == Op::call_extern && depth > 0 &&
         graph.attr_as<ir::ExternAttr>(node).form == ir::ExternForm::Alloc)
       why = "what a function allocates is known when the call is over, and a branch or loop is planned before";
+    if (!cpu && !kernels && op == Op::size_value) why = "a value says a size, and Metal's host text does not read any";
     if (op == Op::user_kernel) {
       const std::string& name = graph.attr_as<ir::UserKernelAttr>(node).name;
       why = user_refusal(name);
@@ -128,6 +129,9 @@ Result<void> ProgramPlanner::add_step(GraphScope& scope, const KernelRegion& reg
       return add_cond(scope, region);
     case Op::while_loop:
       return add_while(scope, region);
+    case Op::size_value:
+      add_size(scope, region);
+      return {};
     case Op::user_kernel:
       return add_user_kernel(scope, region, std::move(account));
     default:
@@ -272,6 +276,13 @@ void ProgramPlanner::add_call(GraphScope& scope, const KernelRegion& region) {
   call.output_count = static_cast<uint32_t>(attr.results.size());
   const uint32_t result = call.result;
   unit.steps.emplace_back(std::move(call));
+  bool sized = false;
+  for (const auto& [symbol, late] : late_) {
+    if (scope.block != 0 || !(late.source.node == *region.step)) continue;
+    define_late_size(late.source, result, unit);
+    sized = true;
+  }
+  if (sized) add_unit(scope.block, std::exchange(unit, {}));  // memory of these sizes is taken behind it
   std::vector<package::Step> copies;
   for (size_t r = 0; r < results.size(); ++r) {
     if (results[r] == no_buffer) continue;
@@ -281,7 +292,7 @@ void ProgramPlanner::add_call(GraphScope& scope, const KernelRegion& region) {
     copies.emplace_back(package::Free{selected});
   }
   for (package::Step& step : copies) unit.steps.push_back(std::move(step));
-  add_unit(scope.block, std::move(unit));
+  if (!unit.steps.empty()) add_unit(scope.block, std::move(unit));
 }
 
 uint32_t ProgramPlanner::add_block() {

@@ -11,11 +11,13 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "ir/analyses.hpp"
 #include "plan/regions.hpp"
 
 namespace codetta::plan {
@@ -234,6 +236,11 @@ class RegionFinder {
   const ir::Graph& graph_;
   const Refusal& refuses_;
   const RegionOptions& options_;
+  const ir::SizeSources sizes_;
+  // What defines the sizes of a node that values give: heads in front of it.
+  [[nodiscard]] std::span<const NodeId> sizes_of(NodeId node) const {
+    return sizes_.needed.empty() ? std::span<const NodeId>() : sizes_.needed[node.index()];
+  }
   void find_heads();
   std::vector<Head> heads_;      // products and steps, each behind what it needs
   std::vector<size_t> head_of_;  // by node, of heads

@@ -120,6 +120,7 @@ void RegionFinder::find_needed() {
   for (size_t i = graph_.size(); i-- > 0;) {
     if (!needed_[i]) continue;
     for (NodeId read : read_by(NodeId(i))) needed_[read.index()] = true;
+    for (NodeId source : sizes_of(NodeId(i))) needed_[source.index()] = true;
   }
 }
 
@@ -258,6 +259,7 @@ bool RegionFinder::take_apart(size_t place) {
       level = static_cast<int32_t>(head_of_[node.index()]);
     } else {
       for (NodeId operand : graph_.operands(node)) level = std::max(level, level_[operand.index()]);
+      for (NodeId source : sizes_of(node)) level = std::max(level, level_[source.index()]);
     }
     of_level_[static_cast<size_t>(level)].push_back(node);
     changed_nodes_.push_back(node);

@@ -30,6 +30,7 @@ void RegionFinder::find_heads() {
     const NodeId node(i);
     const auto operands = graph_.operands(node);
     for (NodeId operand : operands) depth[i] = std::max(depth[i], depth[operand.index()]);
+    for (NodeId source : sizes_of(node)) depth[i] = std::max(depth[i], depth[source.index()]);
     const Op op = graph_.node(node).op;
     if (op != Op::matmul && (!is_step(op) || op == Op::result)) continue;
     Head head;
@@ -49,6 +50,7 @@ void RegionFinder::find_together(const std::vector<Together>& apart) {
   for (const ir::GraphOutput& output : graph_.outputs()) needed[output.node.index()] = true;
   for (size_t i = graph_.size(); i-- > 0;) {
     for (NodeId operand : graph_.operands(NodeId(i))) needed[operand.index()] = needed[operand.index()] || needed[i];
+    for (NodeId source : sizes_of(NodeId(i))) needed[source.index()] = needed[source.index()] || needed[i];
   }
   std::map<std::tuple<uint32_t, bool, int32_t>, std::vector<std::vector<size_t>>> alike;  // by A and depth
   for (size_t r = 0; r < heads_.size(); ++r) {
@@ -84,6 +86,7 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
     : graph_(graph),
       refuses_(refuses),
       options_(options),
+      sizes_(ir::size_sources(graph)),
       head_of_(graph.size()),
       level_(graph.size(), no_product),
       cut_(graph.size()),
@@ -128,6 +131,7 @@ RegionFinder::RegionFinder(const ir::Graph& graph, const Refusal& refuses, const
     level_[i] = own[i];
     if (own[i] != no_product) continue;
     for (NodeId operand : graph.operands(NodeId(i))) level_[i] = std::max(level_[i], level_[operand.index()]);
+    for (NodeId source : sizes_of(NodeId(i))) level_[i] = std::max(level_[i], level_[source.index()]);
   }
   of_level_.resize(heads_.size());
   products_.resize(heads_.size());
@@ -161,7 +165,7 @@ void RegionFinder::note(NodeId node, std::string_view what, const Error& error) 
 void RegionFinder::force_operands(NodeId step) {
   const Op op = graph_.node(step).op;
   const auto operands = graph_.operands(step);
-  const bool calls = op == Op::call_extern || op == Op::user_kernel;
+  const bool calls = op == Op::call_extern || op == Op::user_kernel || op == Op::size_value;
   for (size_t i = 0; i < operands.size() && op != Op::result; ++i) {
     if (!is_input(operands[i]) || (op == Op::cond && i == 0)) continue;
     const bool permuted = op == Op::index_put && i == 2 && graph_.attr_as<ir::IndexPutAttr>(step).dim != 0;
@@ -227,7 +231,7 @@ Result<std::vector<size_t>> order_of_needs(const std::vector<std::set<size_t>>& 
 
 bool is_step(Op op) {
   return op == Op::index_put || op == Op::scatter || op == Op::cond || op == Op::while_loop || op == Op::result ||
-         op == Op::call_extern || op == Op::user_kernel;
+         op == Op::call_extern || op == Op::user_kernel || op == Op::size_value;
 }
 
 Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options) {

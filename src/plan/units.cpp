@@ -111,6 +111,7 @@ class Scheduler {
     number(0);
     if (!problem().scopes.empty()) problem().scopes[0].end = next_;
     for (uint32_t b = 0; b < program_.blocks.size(); ++b) touch_block(b);
+    find_late();
     for (uint32_t b = 0; b < spans_.size(); ++b) {
       if (plan_.buffers[b].donated && spans_[b].first != SIZE_MAX) spans_[b].first = spans_[b].first_unit = 0;
     }
@@ -206,6 +207,18 @@ class Scheduler {
     return lists;
   }
 
+  // Where sizes are known that a run computes.
+  void find_late() {
+    using From = package::DefineSymbol::From;
+    const std::vector<Unit>& units = program_.blocks[0].units;
+    for (uint32_t u = 0; u < units.size(); ++u) {
+      for (const package::Step& step : units[u].steps) {
+        const auto* define = std::get_if<package::DefineSymbol>(&step);
+        if (define != nullptr && (define->from == From::Value || define->from == From::OutputSize))
+          late_.emplace(define->symbol, positions_[0][u] + 1);
+      }
+    }
+  }
   void find_placed() {
     placed_.resize(program_.blocks.size());
     for (uint32_t b = 0; b < spans_.size(); ++b) {
@@ -225,6 +238,10 @@ class Scheduler {
     request.buffer = buffer;
     request.bytes = size_in_bytes(plan_.buffers[buffer]);
     request.hint = hint_(request.bytes);
+    for (const std::string& symbol : late_.empty() ? std::vector<std::string>() : request.bytes.symbols()) {
+      if (const auto late = late_.find(symbol); late != late_.end())
+        request.known_from = std::max(request.known_from, late->second);
+    }
     request.alignment = memory_alignment();
     request.dtype = plan_.buffers[buffer].dtype;
     request.scope = scope_[block];
@@ -420,6 +437,7 @@ class Scheduler {
   std::vector<uint32_t> request_of_;                   // by buffer
   std::map<uint32_t, Tenancy> tenancies_;              // by donated buffer; of those in whose memory something lies
   std::map<uint32_t, uint32_t> tenant_of_;             // by temporary: the donated buffer whose memory it lies in
+  std::map<std::string, size_t> late_;                 // by symbol: the position behind the unit that defines it
   size_t next_ = 0;
 };
 

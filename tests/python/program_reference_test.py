@@ -65,6 +65,18 @@ class ProgramReferenceTest(unittest.TestCase):
         self.same(p.matmul(x, p.transpose(x)), X @ X.T)
         self.same(r.sum(x, dim=0, keepdim=False), X.sum(0))
 
+    def test_sizes_from_values(self):
+        x, k = f32(X), i64(2)
+        self.same(x[:k], X[:2])
+        self.same(x[k - 1:k], X[1:2])
+        self.same(p.zeros(k, 3), np.zeros((2, 3)))
+        self.same(p.arange(k + 1), np.arange(3), "i64")
+        self.same(p.expand(x[0], k, -1), np.broadcast_to(X[0], (2, 4)))
+        for wrong in (lambda: x[:k + 2], lambda: x[k - 3:], lambda: p.ones(k - 3), lambda: x[:f32(2.0)],
+                      lambda: x[:i64([2])], lambda: p.zeros(f32(2.0))):
+            with self.assertRaises(r.LanguageError):
+                wrong()
+
     def test_indices(self):
         x, i = f32(X), i64([[2, 0], [1, 1]])
         self.same(p.take(x, i), X[[[2, 0], [1, 1]]])

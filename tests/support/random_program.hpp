@@ -27,6 +27,7 @@ struct RandomProgramOptions {
   bool across = false;       // reshapes that cut across the dims of a value; values are returned that others use, too
   int donated = 0;           // of 100 parameters, so many give their memory up
   bool broadcasts = false;   // values of one row or column beside others
+  bool counts = false;       // sizes that values give
   bool items = false;        // products of several batch dims, some of them the same for all items
   bool ones = false;         // a third of the sizes are 1
   bool f16 = false;          // beside bf16
@@ -638,7 +639,60 @@ class Generator {
     return true;
   }
 
+  // So many rows of a value, as a parameter says or as a tensor's rows have a positive element: beside the others or
+  // zeros in their place, or reduced.
+  bool counted() {
+    const size_t i = any_value();
+    std::vector<Dim> shape = values_[i].shape;
+    if (shape.empty() || shape[0] == Dim::constant(1)) return false;
+    const Dim rows = shape[0];
+    const DType dtype = values_[i].dtype;
+    std::string count;
+    for (size_t j = 0; count.empty() && j < values_.size(); ++j) {
+      const Value& of = values_[j];
+      if (!of.parameter || of.shape.empty() || !(of.shape[0] == rows) || pick(3) != 0) continue;
+      std::string dims;
+      for (size_t d = 1; d < of.shape.size(); ++d) dims += std::to_string(d) + ", ";
+      const std::string row = dims.empty() ? of.name : "max(" + of.name + ", dim=(" + dims + "), keepdim=False)";
+      count = "k" + std::to_string(made_);
+      body_ += "    " + count + " = sum(cast(" + row + " > 0.0, i64), keepdim=False)\n";
+      use(j);
+    }
+    if (count.empty()) count = add_parameter(pick(2) == 0 ? DType::i64 : DType::u8, {}, size_of(rows) + 1);
+    const std::string x = use(i), rest = rows.to_string() + " - " + count;
+    switch (pick(4)) {
+      case 0:
+        return define("concat(relu(" + x + "[:" + count + "]), " + x + "[" + count + ":] * 0.5, dim=0)", shape,
+                      widened(dtype));
+      case 1: {
+        shape[0] = Dim::constant(1);
+        return define("sum(tanh(" + x + "[:" + count + "]), dim=0) * 0.25", shape);
+      }
+      case 2: {
+        if (shape.size() != 2) break;
+        const Dim cols = Dim::constant(2 + 2 * pick(options_.widths));
+        const std::string w = add_parameter(dtype, {shape[1], cols});
+        values_.back().used = true;
+        shape[1] = cols;
+        if (count_of(shape) > options_.max_elements) return false;
+        return define(
+            "concat(" + x + "[:" + count + "] @ " + w + ", zeros(" + rest + ", " + cols.to_string() + "), dim=0)",
+            shape);
+      }
+      default:
+        break;
+    }
+    std::vector<Dim> behind(shape.begin() + 1, shape.end());
+    return define("concat(" + x + "[:" + count + "] * 0.5, zeros(" + rest + (behind.empty() ? "" : ", ") +
+                      list(behind, false) + "), dim=0)",
+                  shape);
+  }
+
   void operation() {
+    if (options_.counts && pick(6) == 0) {
+      counted();
+      return;
+    }
     if (options_.across && pick(4) == 0) {
       across();
       return;

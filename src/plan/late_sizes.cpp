@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that a run computes: a unit that reads the value defines its symbol and checks what rests on it, and every unit
+// with the symbol in it comes behind. That order is told by a buffer for each symbol, which no step names.
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "ir/analyses.hpp"
+#include "plan/planner.hpp"
+
+namespace codetta::plan {
+
+using ir::NodeId;
+using types::Dim;
+using types::Op;
+
+namespace {
+
+// Calls f for every size in a step that is known when it runs.
+class SizeVisitor {
+ public:
+  SizeVisitor(const Plan& plan, const std::function<void(const Dim&)>& f) : plan_(plan), f_(f) {}
+
+  void step(package::Step& step) const {
+    each_buffer(step, [&](uint32_t& buffer) {
+      if (buffer == no_buffer) return;
+      const package::Buffer& named = plan_.buffers[buffer];
+      all(named.shape), all(named.strides), f_(named.offset);
+    });
+    if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) launched(*launch);
+    if (const auto* check = std::get_if<package::Check>(&step)) {
+      if (const auto* index = std::get_if<package::IndexGuard>(&check->guard)) f_(index->size);
+    }
+  }
+
+ private:
+  void all(const std::vector<Dim>& dims) const {
+    for (const Dim& dim : dims) f_(dim);
+  }
+  void launched(const package::LaunchKernel& launch) const {
+    f_(launch.batch), f_(launch.m), f_(launch.n);
+    for (const auto* dims : {&launch.options.grid, &launch.options.block}) {
+      for (const Dim& dim : *dims) f_(dim);
+    }
+    f_(launch.options.shared_bytes), all(launch.options.sizes);
+    if (launch.options.window) f_(launch.options.window->bytes);
+    program(plan_.kernels[launch.kernel].lowered.program);
+    if (!launch.product) return;
+    f_(launch.product->k);
+    for (const auto* view : {&launch.product->a_view, &launch.product->b_view}) {
+      for (const package::FactorDim& dim : *view) f_(dim.scale), f_(dim.size);
+    }
+    for (const package::Prologue& made : launch.product->b_made) program(plan_.kernels[made.kernel].lowered.program);
+  }
+  void program(const package::EpilogueProgram& program) const {
+    f_(program.split.chunk);
+    for (const package::Argument& argument : program.arguments) all(argument.shape);
+    for (const package::Operand& operand : program.operands) {
+      for (const package::IndexTerm& term : operand.terms) f_(term.scale);
+      for (const auto& [dim, offset] : operand.offsets) f_(offset);
+    }
+  }
+
+  const Plan& plan_;
+  const std::function<void(const Dim&)>& f_;
+};
+
+// `x[:k]`, line 4, column 9
+std::string place_of(const ir::Graph& graph, NodeId node) {
+  const diag::Span span = graph.span(node);
+  if (!graph.source() || !span.known()) return {};
+  const SourceLocation at = graph.source()->locate(span);
+  std::string text(graph.source()->text().substr(span.begin, span.end - span.begin));
+  constexpr size_t most_shown = 60;
+  if (text.size() > most_shown || text.find('\n') != std::string::npos) text = "a slice";
+  return fmt::format("`{}`, line {}, column {}", text, at.line, at.column);
+}
+
+template <class G>
+void add_check(Unit& unit, G guard) {
+  package::Check& step = *std::get_if<package::Check>(&unit.steps.emplace_back(std::in_place_type<package::Check>));
+  step.guard.emplace<G>(std::move(guard));
+}
+
+}  // namespace
+
+void ProgramPlanner::find_late_sizes() {
+  const ir::SizeSources sizes = ir::size_sources(graph_);
+  for (const ir::SizeSource& source : sizes.sources) {
+    const uint32_t token =
+        add_buffer({source.symbol, package::Buffer::Role::Temporary, DType::i64, false, {}, {}}, no_block);
+    late_.emplace(source.symbol, LateSize{token, source, late_.size(), {}});
+  }
+  if (late_.empty()) return;
+  late_checks_ = ir::size_checks(graph_);
+  // A bound is at most what it bounds, which is the best guess of it.
+  for (const ir::SizeCheck& check : late_checks_) {
+    const auto symbol = check.value.as_symbol();
+    const auto late = symbol ? late_.find(*symbol) : late_.end();
+    if (late != late_.end() && !late->second.most) late->second.most = check.most;
+  }
+}
+
+// In a run the first that is known decides; each is defined behind those in front of it in the graph, so that the last
+// of several is where what rests on all of them can be checked.
+void ProgramPlanner::define_late_size(const ir::SizeSource& source, uint32_t place, Unit& unit) {
+  const LateSize& late = late_.find(source.symbol)->second;
+  const bool value = graph_.node(source.node).op == Op::size_value;
+  using From = package::DefineSymbol::From;
+  unit.steps.emplace_back(package::DefineSymbol{source.symbol, place, value ? 0 : source.dim,
+                                                value ? From::Value : From::OutputSize,
+                                                static_cast<uint32_t>(source.output)});
+  for (const auto& [symbol, other] : late_) {
+    if (other.order < late.order) add_once(unit.reads, other.token);
+  }
+  add_once(unit.makes, late.token);
+  for (const ir::SizeCheck& check : late_checks_) {
+    size_t last = 0;
+    bool any = false;
+    for (const Dim* dim : {&check.value, &check.least, &check.most}) {
+      for (const std::string& symbol : dim->symbols()) {
+        const auto known = late_.find(symbol);
+        if (known == late_.end()) continue;
+        last = std::max(last, known->second.order);
+        any = true;
+      }
+    }
+    if (any && last == late.order)
+      add_check(unit, package::RangeGuard{check.value, check.least, check.most, place_of(graph_, check.node)});
+  }
+}
+
+void ProgramPlanner::add_size(GraphScope& scope, const KernelRegion& region) {
+  const NodeId node = *region.step;
+  const uint32_t buffer = read_buffer(scope, scope.graph.operands(node)[0]);
+  Unit unit;
+  if (!plan_.buffers[buffer].is_scalar) unit.reads = {buffer};
+  for (const auto& [symbol, late] : late_) {
+    if (late.source.node == node) define_late_size(late.source, buffer, unit);
+  }
+  add_unit(scope.block, std::move(unit));
+}
+
+void ProgramPlanner::come_behind_sizes(Unit& unit) {
+  if (late_.empty()) return;
+  const std::function<void(const Dim&)> add = [&](const Dim& dim) {
+    if (dim.is_constant()) return;
+    for (const std::string& symbol : dim.symbols()) {
+      if (const auto late = late_.find(symbol); late != late_.end()) add_once(unit.reads, late->second.token);
+    }
+  };
+  const SizeVisitor visitor(plan_, add);
+  for (package::Step& step : unit.steps) visitor.step(step);
+}
+
+}  // namespace codetta::plan

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that values give: runs against the oracle, plans, and what a run refuses.
+#include <gtest/gtest.h>
+
+#include "codetta/extern.h"
+#include "frontend/lower.hpp"
+#include "ir/bind.hpp"
+#include "opt/passes.hpp"
+#include "unit/driver/program_check.hpp"
+
+namespace codetta::test {
+namespace {
+
+class ProgramSizes : public ::testing::Test {
+ protected:
+  ProgramOutcome run(const std::string& text, const std::vector<ProgramInput>& inputs,
+                     const oracle::OracleOptions& oracle_options = {}, const RunOptions& options = {}) {
+    const auto program = Program::parse(text, "p.py");
+    EXPECT_TRUE(program) << (program ? "" : program.error().render());
+    return program ? run_checked(*program, text, inputs, context_, oracle_options, options) : ProgramOutcome{};
+  }
+  // What the run says of a program with one output.
+  std::string refused(const std::string& text, const std::vector<ProgramInput>& inputs,
+                      const RunOptions& options = {}) {
+    const auto program = Program::parse(text, "p.py");
+    if (!program) return program.error().render();
+    const auto compiled = compile(*program, Target::host(), {}, context_);
+    if (!compiled) return compiled.error().render();
+    std::vector<NamedArgument> arguments;
+    for (const ProgramInput& input : inputs)
+      arguments.push_back({input.name, input.number ? *input.number : ArgumentValue(input.view())});
+    const auto shapes = compiled->shapes(arguments);
+    if (!shapes) return shapes.error().render();
+    std::vector<Tensor> outputs;
+    for (const auto& output : shapes->outputs) {
+      outputs.push_back(Tensor::make(output.dtype, output.shape).value());
+      arguments.push_back({output.name, outputs.back().view()});
+    }
+    const auto ran = compiled->run(arguments, {}, options);
+    return ran ? "ran" : ran.error().render();
+  }
+
+  Context context_ = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
+};
+
+constexpr const char* ragged =
+    "def ragged(x: f32[\"n\", 16], keep: bool[\"n\"], w: f32[16, 8]):\n"
+    "    count = sum(cast(keep, i64), keepdim=False)\n"
+    "    y = relu(x[:count] @ w)\n"
+    "    out = concat(y, zeros(n - count, 8), dim=0)\n"
+    "    return out, count\n";
+
+TEST_F(ProgramSizes, RowsThatCountAreMultiplied) {
+  for (const int64_t n : {1, 7, 40}) {
+    for (const int64_t kept : {int64_t{0}, n / 2, n}) {
+      std::vector<double> keep(static_cast<size_t>(n), 0.0);
+      std::fill(keep.begin(), keep.begin() + kept, 1.0);
+      const auto outcome =
+          run(ragged, {random_input("x", DType::f32, {n, 16}, 1), values_input("keep", DType::boolean, {n}, keep),
+                       random_input("w", DType::f32, {16, 8}, 2)});
+      ASSERT_TRUE(outcome.checked);
+      EXPECT_EQ(*static_cast<const int64_t*>(outcome.outputs[1].view().data()), kept);
+    }
+  }
+}
+
+TEST_F(ProgramSizes, ValuesStandWhereSizesMay) {
+  const std::string text =
+      "def f(x: f32[\"n\", 4], k: i64[()], a: i32, lengths: u8[3], w: f32[4, 8]):\n"
+      "    y = sum(x[:k] @ w, dim=0)\n"
+      "    z = sum(x[a:k], dim=0)\n"
+      "    m = lengths[1]\n"
+      "    e = sum(expand(z, m, a, 4), dim=(0, 1), keepdim=False) + cast(sum(arange(k), keepdim=False), f32)\n"
+      "    r = sum(reshape(full(0.5, k * 8), (k, 8)), dim=0) + sum(ones(min(m, k), 1), dim=0)\n"
+      "    s = sum(x[k - a:], dim=0) + sum(x[lengths[2]:lengths[2] + 1], dim=0)\n"
+      "    return y, z, e, r, s\n";
+  for (const int64_t k : {5, 8, 2}) {
+    const auto outcome =
+        run(text, {random_input("x", DType::f32, {8, 4}, 1),
+                   values_input("k", DType::i64, {}, {static_cast<double>(k)}), number_input("a", 2),
+                   values_input("lengths", DType::u8, {3}, {9, 3, 7}), random_input("w", DType::f32, {4, 8}, 2)});
+    EXPECT_TRUE(outcome.checked) << k;
+  }
+}
+
+TEST_F(ProgramSizes, BranchesAndLoopsTakeWhatHasSuchASize) {
+  const std::string text =
+      "def more(i, y):\n    return i < 3\n\n"
+      "def step(i, y):\n    return i + 1, y * 2.0\n\n"
+      "def up(y):\n    return y + 1.0\n\n"
+      "def down(y):\n    return y - 1.0\n\n"
+      "def f(x: f32[\"n\", 4], lengths: i32[2]):\n"
+      "    k = lengths[0]\n"
+      "    i, z = while_loop(more, step, 0, x[:k] + 1.0)\n"
+      "    y = sum(cond(sum(z, keepdim=False) > 0.0, up, down, z), dim=0)\n"
+      "    return y\n";
+  for (const double k : {0, 3, 8}) {
+    EXPECT_TRUE(run(text, {random_input("x", DType::f32, {8, 4}, 1), values_input("lengths", DType::i32, {2}, {k, 1})})
+                    .checked);
+  }
+}
+
+TEST_F(ProgramSizes, OneIsDefinedBehindWhatMakesItAndInFrontOfAllThatHasIt) {
+  const auto outcome = run(ragged, {random_input("x", DType::f32, {20, 16}, 1),
+                                    values_input("keep", DType::boolean, {20}, std::vector<double>(20, 1.0)),
+                                    random_input("w", DType::f32, {16, 8}, 2)});
+  ASSERT_TRUE(outcome.checked);
+  const std::string& plan = outcome.plan;
+  const size_t steps = plan.find("steps:\n"), defined = plan.find("  define count = value of count\n");
+  ASSERT_NE(defined, std::string::npos) << plan;
+  const size_t made = plan.find("with [keep, count]", steps);
+  EXPECT_LT(made, defined);
+  EXPECT_EQ(plan.find("  check 0 <= count <= n: `x[:count]`, line 3, column 14\n"), plan.find('\n', defined) + 1)
+      << plan;
+  EXPECT_EQ(plan.find("count x", steps), plan.find("count x", defined)) << plan;
+  EXPECT_EQ(plan.find("allocate", steps), plan.find("allocate", defined)) << plan;
+}
+
+TEST_F(ProgramSizes, ABoundOutsideOfItsDimIsToldWithItsPlace) {
+  const std::string text = "def f(x: f32[\"n\", 4], a: i64, k: i64[()]):\n    y = sum(x[a:k], dim=0)\n    return y\n";
+  const auto told = [&](int64_t a, double k) {
+    return refused(
+        text, {random_input("x", DType::f32, {8, 4}, 1), number_input("a", a), values_input("k", DType::i64, {}, {k})});
+  };
+  EXPECT_EQ(told(2, 8), "ran");
+  EXPECT_EQ(told(8, 8), "ran");
+  EXPECT_EQ(told(2, 9),
+            "error[E0610]: k must be a to n\n"
+            "note: it is 9, and 2 to 8 is wanted; `x[a:k]`, line 2, column 13\n"
+            "help: find a kernel for these tensors\n");
+  EXPECT_NE(told(6, 5).find("it is 5, and 6 to 8 is wanted"), std::string::npos) << told(6, 5);
+  EXPECT_NE(told(-1, 5).find("error[E0610]: a is negative\nnote: it is -1"), std::string::npos) << told(-1, 5);
+  EXPECT_NE(told(0, -3).find("error[E0610]: k is negative\nnote: it is -3"), std::string::npos) << told(0, -3);
+  const std::string before = "def f(x: f32[\"n\", 4], k: i64):\n    y = sum(x[k - 2:], dim=0)\n    return y\n";
+  EXPECT_NE(refused(before, {random_input("x", DType::f32, {8, 4}, 1), number_input("k", 1)})
+                .find("-1, and 0 to 8 is wanted"),
+            std::string::npos);
+  const std::string made = "def f(x: f32[\"n\", 4], k: i64):\n    y = sum(zeros(n - k, 4)) + sum(x)\n    return y\n";
+  EXPECT_EQ(refused(made, {random_input("x", DType::f32, {8, 4}, 1), number_input("k", 9)}),
+            "error[E0610]: -k + n must be 0 to 9223372036854775807\n"
+            "note: it is -1, and 0 to 9223372036854775807 is wanted; `zeros(n - k, 4)`, line 2, column 13\n"
+            "help: find a kernel for these tensors\n");
+}
+
+TEST_F(ProgramSizes, TheOracleSaysTheSame) {
+  const auto program = Program::parse("def f(x: f32[\"n\"], k: i64):\n    y = sum(x[:k])\n    return y\n", "p.py");
+  ASSERT_TRUE(program);
+  const Tensor x = Tensor::make(DType::f32, {4}).value();
+  const auto said = [&](int64_t k, const std::string& text) {
+    const auto parsed = Program::parse(text, "p.py");
+    const oracle::OracleInput inputs[] = {x.view(), types::Scalar::from_i64(k)};
+    const auto result = oracle::evaluate(Program::Access::state(*parsed)->graph, inputs);
+    return result ? std::string("fine") : result.error().diagnostics()[0].headline;
+  };
+  const std::string text = "def f(x: f32[\"n\"], k: i64):\n    y = sum(x[:k])\n    return y\n";
+  EXPECT_EQ(said(4, text), "fine");
+  EXPECT_EQ(said(5, text), "k must be 0 to n");
+  EXPECT_EQ(said(-1, text), "k is negative");
+  // A size of which roundings leave several is none that kernels could be judged by.
+  EXPECT_EQ(said(1,
+                 "def f(x: f32[\"n\"], k: i64):\n    s = cast(sum(x * 0.3 + 1.0 / 3.0, keepdim=False) * 3.0, i64)\n"
+                 "    y = sum(ones(s)) + cast(k, f32)\n    return y\n"),
+            "the size s is not certain");
+}
+
+// Of the first `rows` rows with a positive first element.
+int positive_rows(void*, const CodettaTensor* inputs, int, CodettaTensor* outputs, int count) {
+  if (count != 1) return 1;
+  const auto* x = static_cast<const float*>(inputs[0].data);
+  std::vector<float> kept;
+  int64_t rows = 0;
+  for (int64_t r = 0; r < inputs[0].shape[0]; ++r) {
+    const float* row = x + r * inputs[0].strides[0];
+    if (row[0] <= 0) continue;
+    for (int64_t c = 0; c < inputs[0].shape[1]; ++c) kept.push_back(row[c * inputs[0].strides[1]]);
+    ++rows;
+  }
+  auto* memory = new float[kept.size() + 1];
+  std::copy(kept.begin(), kept.end(), memory);
+  outputs[0].data = memory;
+  outputs[0].dtype = static_cast<int32_t>(DType::f32);
+  outputs[0].rank = 2;
+  outputs[0].shape[0] = rows;
+  outputs[0].shape[1] = outputs[0].strides[0] = inputs[0].shape[1];
+  outputs[0].strides[1] = 1;
+  outputs[0].owner = memory;
+  outputs[0].release = [](CodettaTensor* tensor) { delete[] static_cast<float*>(tensor->owner); };
+  return 0;
+}
+
+TEST_F(ProgramSizes, AFunctionReturnsAsManyRowsAsItLikes) {
+  const std::string text =
+      "def f(x: f32[\"n\", 4], w: f32[4, 8]):\n"
+      "    kept = call_extern(\"positive_rows\", x, out=\"f32[k, 4]\", form=\"alloc\")\n"
+      "    y = sum(kept @ w, dim=0) + sum(ones(k, 8), dim=0)\n"
+      "    z = sum(x[:k], dim=0)\n"
+      "    return y, z\n";
+  const ProgramInput x = values_input("x", DType::f32, {3, 4}, {1, 2, 3, 4, -1, 5, 6, 7, 2, 8, 9, 10});
+  RunOptions options;
+  options.externs = {{"positive_rows", positive_rows, nullptr}};
+  oracle::OracleOptions truth;
+  truth.sizes = {{"k", 2}};
+  truth.functions["positive_rows"] = [&](std::span<const TensorView> in,
+                                         std::span<const TensorView> out) -> Result<void> {
+    const auto* from = static_cast<const float*>(in[0].data());
+    auto* to = static_cast<float*>(out[0].data());
+    std::copy(from, from + 4, to);
+    std::copy(from + 8, from + 12, to + 4);
+    return {};
+  };
+  const auto outcome = run(text, {x, random_input("w", DType::f32, {4, 8}, 2)}, truth, options);
+  EXPECT_TRUE(outcome.checked);
+  EXPECT_NE(outcome.plan.find("define k = "), std::string::npos) << outcome.plan;
+  // Without the size the oracle does not guess.
+  const auto parsed = Program::parse(text, "p.py");
+  const Tensor w = Tensor::make(DType::f32, {4, 8}).value();
+  const oracle::OracleInput inputs[] = {x.view(), w.view()};
+  const auto unknown = oracle::evaluate(Program::Access::state(*parsed)->graph, inputs);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().diagnostics()[0].headline, "the size k is not known here");
+  // Of the caller's memory the size has to be known; of an output as well.
+  EXPECT_EQ(
+      refused("def f(x: f32[\"n\", 4]):\n    y = sum(call_extern(\"g\", x, out=\"f32[k, 4]\"))\n    return y\n", {x})
+          .substr(0, 12),
+      "error[E0224]");
+  EXPECT_EQ(refused("def f(x: f32[\"n\", 4]):\n    y = call_extern(\"g\", x, out=\"f32[k, 4]\", form=\"alloc\")\n"
+                    "    return y\n",
+                    {x})
+                .substr(0, 12),
+            "error[E0233]");
+}
+
+ir::Graph graph_of(const std::string& text) {
+  const auto function = frontend::parse_program(std::make_shared<const diag::SourceText>("p.py", text));
+  return ir::bind_program(*function).value();
+}
+
+TEST(Sizes, GraphsAndTextsAreReadBackAsTheyArePrinted) {
+  opt::RunOptions verified;
+  verified.verify = true;
+  const std::string texts[] = {
+      ragged,
+      "def f(x: f32[\"n\", 4], n: i64, keep: bool[\"n\"]):\n    a = sum(x[:n], dim=0)\n"
+      "    b = sum(x[:sum(cast(keep, i32), keepdim=False)], dim=0)\n    return a, b\n",
+      "def head(x, k):\n    part = x[:k]\n    return sum(part, dim=0)\n\n"
+      "def f(x: f32[\"n\", 4], lengths: i64[2]):\n    a = head(x, lengths[0])\n    b = head(x, lengths[1] // 2)\n"
+      "    return a, b\n",
+      "def f(x: f32[\"n\", 4]):\n    y = call_extern(\"g\", x, out=(\"f32[k, 4]\", \"f32[m]\"), form=\"alloc\")[0:1]\n"
+      "    return y\n",
+  };
+  for (size_t i = 0; i < 3; ++i) {
+    const auto function = frontend::parse_program(std::make_shared<const diag::SourceText>("p.py", texts[i]));
+    ASSERT_TRUE(function) << function.error().render();
+    const std::string printed = ir::print(*function);
+    const auto again = frontend::parse_program(std::make_shared<const diag::SourceText>("p.py", printed));
+    ASSERT_TRUE(again) << again.error().render() << printed;
+    EXPECT_TRUE(ir::equivalent(*function, *again)) << printed;
+    EXPECT_EQ(ir::print(*again), printed);
+    const ir::Graph graph = graph_of(texts[i]);
+    const auto read = ir::parse_graph(std::make_shared<const diag::SourceText>("g", ir::print(graph)));
+    ASSERT_TRUE(read) << read.error().render();
+    EXPECT_TRUE(*read == graph) << ir::print(graph);
+    const auto optimized = opt::optimize(graph, verified);
+    ASSERT_TRUE(optimized) << optimized.error().render();
+  }
+}
+
+TEST(Sizes, AGraphWithoutItsSourceOrWithTwoIsNone) {
+  const auto said = [](const std::string& text) {
+    const auto read = ir::parse_graph(std::make_shared<const diag::SourceText>("g", text));
+    return read ? std::string("fine") : read.error().diagnostics()[0].headline;
+  };
+  const std::string inputs = "%0:f32[n] = input \"x\"\n%1:i64[] = input \"k\"\n";
+  EXPECT_EQ(said(inputs + "%2:i64[] = size_value(symbol=k) %1\n"
+                          "%3:f32[k] = slice(dim=0, start=0, count=k, step=1, checked) %0\n"
+                          "%4:f32[1] = reduce_sum(dims=[0]) %3\noutput \"y\": f32 = %4\n"),
+            "fine");
+  EXPECT_EQ(
+      said(inputs + "%2:i64[] = size_value(symbol=k) %1\n%3:i64[] = add %1, %1\n%4:i64[] = size_value(symbol=k) %3\n"
+                    "%5:f32[k] = slice(dim=0, start=0, count=k, step=1, checked) %0\n"
+                    "%6:i64[] = add %4, %2\noutput \"y\": f32 = %5\noutput \"z\": i64 = %6\n"),
+      "size k has a value already");
+  EXPECT_EQ(said(inputs + "%2:i64[] = size_value(symbol=k) %1\n"
+                          "%3:f32[k] = slice(dim=0, start=0, count=k, step=1) %0\noutput \"y\": f32 = %3\n"),
+            "the slice ends at k, but dim 0 of x has the size n");
+  EXPECT_EQ(said(inputs + "%2:i64[] = size_value(symbol=3) %1\noutput \"y\": i64 = %2\n"), "a size has no name");
+  EXPECT_EQ(said(inputs + "%2:i64[] = size_value(symbol=k) %0\noutput \"y\": i64 = %2\n"), "x cannot be a size");
+  EXPECT_EQ(said(inputs + "%2:f32[k] = slice(dim=0, start=0, count=k, step=2, checked) %0\noutput \"y\": f32 = %2\n"),
+            "the slice has a step, and starts at 0, but dim 0 of x has the size n");
+}
+
+TEST(Sizes, OfTheBuilderAreThoseOfTexts) {
+  ProgramBuilder b("ragged");
+  const auto x = b.input("x", DType::f32, {"n", 16});
+  const auto lengths = b.input("lengths", DType::i64, {2});
+  const auto k = call("squeeze", {lengths.slice(0, 0, 1), 0});
+  const auto y = x.slice(0, 0, k);
+  b.output("y", call("concat", {y, b.call("zeros", {Size("n") - Size(k), 16})}, {{"dim", 0}}));
+  const auto program = b.finish();
+  ASSERT_TRUE(program) << program.error().render();
+  EXPECT_EQ(program->outputs()[0].type, "f32[n, 16]");
+  ProgramBuilder wrong("f");
+  const auto z = wrong.input("z", DType::f32, {"n", 16});
+  wrong.output("y", call("sum", {z.slice(0, 0, z)}));
+  const auto refused = wrong.finish();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().diagnostics()[0].headline, "the value cannot be a size");
+}
+
+}  // namespace
+}  // namespace codetta::test
