@@ -89,6 +89,15 @@ struct ExternResults {
   }
 };
 
+// A size, or a stride, of a result of a function.
+inline Status size_of_output(const ExternTensor& result, i32 output, i32 dim, bool stride, i64& size) {
+  if (dim >= result.rank || dim >= max_rank)
+    return fail(bad_extern, "E0610: output %d of a function has no dim %d: it has %d dims", static_cast<int>(output),
+                static_cast<int>(dim), static_cast<int>(result.rank));
+  size = stride ? result.strides[dim] : result.shape[dim];
+  return ok;
+}
+
 // `view` is a result of a function, which has to be what the program declares; while sizes are measured it lies
 // nowhere.
 inline Status select_output(const Frame& frame, View& view, const ExternTensor& result, i32 dtype, const Number* sizes,

@@ -24,16 +24,8 @@ inline Status call_extern(const GpuFrame& frame, const Extern& one, ExternTensor
   return call_extern(one, inputs, input_count, outputs, output_count);
 }
 
-// The integer that a tensor of one element of the caller's holds. Waits for the stream while sizes are measured; what
-// they are is kept, whoever writes there meanwhile.
-inline Status read_integer(const GpuFrame& frame, const View& view, const char* name, i64& value) {
-  if (frame.running) return ok;
-  if (frame.sizes_only)
-    return fail(bad_sizes,
-                "E0610: how large the workspace is depends on %s, which lies in device memory; pass no workspace, and "
-                "the library takes its own",
-                name);
-  CODETTA_OK(not_captured(frame, "is a size that is read from device memory", name));
+// The integer that a tensor of one element holds when all work in front of it is done. Waits for the stream.
+inline Status read_computed(const GpuFrame& frame, const View& view, i64& value) {
   char bytes[8] = {};
   CODETTA_GPU("reading a size",
               gpu_library.calls.copy_out(bytes, reinterpret_cast<DeviceAddress>(view.data),
@@ -44,6 +36,41 @@ inline Status read_integer(const GpuFrame& frame, const View& view, const char* 
   here.dtype = view.dtype;
   value = integer_in(here, false);
   return ok;
+}
+
+// The steps behind a size that the call has computed: measured now, and enqueued over memory of the library's own.
+template <class Steps>
+Status run_rest(const GpuFrame& before, const Steps& steps) {
+  GpuFrame frame;
+  frame.views = before.views;
+  frame.scalars = before.scalars;
+  frame.unit = gpu_alignment;
+  frame.here = before.here;
+  frame.launches = before.launches;
+  frame.fault = before.fault;
+  if (const Status bad = steps(frame)) return bad;
+  const i64 bytes = frame.bytes();
+  GpuBlock own;
+  if (bytes != 0) CODETTA_OK(take_block(*frame.here, bytes, own));
+  frame.memory = own.memory;
+  frame.running = true;
+  Status status = clear_counters(frame);
+  if (status == ok) status = steps(frame);
+  put_block(*frame.here, own);
+  return status;
+}
+
+// The integer that a tensor of one element of the caller's holds. Waits for the stream while sizes are measured; what
+// they are is kept, whoever writes there meanwhile.
+inline Status read_integer(const GpuFrame& frame, const View& view, const char* name, i64& value) {
+  if (frame.running) return ok;
+  if (frame.sizes_only)
+    return fail(bad_sizes,
+                "E0610: how large the workspace is depends on %s, which lies in device memory; pass no workspace, and "
+                "the library takes its own",
+                name);
+  CODETTA_OK(not_captured(frame, "is a size that is read from device memory", name));
+  return read_computed(frame, view, value);
 }
 
 }  // namespace codetta::host

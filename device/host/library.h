@@ -213,4 +213,26 @@ inline Status run(const Program& program, View* views, const cpu::ScalarValue* s
   return status;
 }
 
+// The steps behind a size that the call has computed: measured now, and run in memory of the library's own.
+template <class Steps>
+Status run_rest(const Frame& before, const Steps& steps) {
+  Frame frame;
+  frame.views = before.views;
+  frame.scalars = before.scalars;
+  frame.threads = before.threads;
+  if (const Status bad = steps(frame)) return bad;
+  const i64 bytes = frame.bytes();
+  Block own;
+  if (bytes != 0) {
+    own = take_block(bytes);
+    if (own.memory == nullptr)
+      return fail(no_memory, "E0606: %lld bytes of workspace cannot be allocated", static_cast<long long>(bytes));
+  }
+  frame.memory = static_cast<char*>(own.memory);
+  frame.running = true;
+  const Status status = steps(frame);
+  put_block(own);
+  return status;
+}
+
 }  // namespace codetta::host

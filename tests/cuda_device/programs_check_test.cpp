@@ -117,6 +117,7 @@ TEST_F(DeviceProgramsChecked, Examples) {
   for (const int64_t s : {1, 33}) {
     expect_pass(example("programs/attention.py"), {{"heads", 3}, {"s", s}, {"t", 2 * s + 3}});
     expect_pass(example("programs/cache.py"), {{"s", 7 * s}});
+    expect_pass(example("programs/ragged.py"), {{"n", 7 * s}});
     expect_pass(example("programs/causal_attention.py"), {{"heads", 3}, {"s", s}});
     expect_pass(example("programs/grouped_query_attention.py"), {{"b", 2}, {"s", s}});
     expect_pass(example("programs/llama_block.py"), {{"b", 2}, {"s", s}});

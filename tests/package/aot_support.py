@@ -40,7 +40,8 @@ def codetta(*arguments, code=0):
 
 
 def npy(path, shape, values, code="f"):
-    header = f"{{'descr': '<{dict(f='f4', d='f8')[code]}', 'fortran_order': False, 'shape': {shape}, }}"
+    descr = {"f": "<f4", "d": "<f8", "q": "<i8", "?": "|b1"}[code]
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
     data = struct.pack(f"<{len(values)}{code}", *values)
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)

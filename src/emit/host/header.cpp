@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/code_writer.hpp"
+#include "base/text.hpp"
 #include "diag/diagnostic.hpp"
 #include "diag/display.hpp"
 #include "emit/host/signature.hpp"
@@ -108,6 +109,13 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
           ? "  stream: a hipStream_t that the work is enqueued on; NULL: the default stream"
           : "  stream: a CUstream (cudaStream_t) that the work is enqueued on; NULL: the default stream");
   if (on_gpu(library)) lines.emplace_back("Tensors lie in memory of the device.");
+  if (const std::vector<std::string> computed = computed_sizes(*program.package); !computed.empty()) {
+    lines.push_back("The call computes the size " + base::join(computed, " and ") +
+                    (on_gpu(library) ? " and waits for it: it can not be captured, and what has that"
+                                     : ", and what has that size lies in"));
+    lines.emplace_back(on_gpu(library) ? "size lies in memory of the library's own, whatever the workspace."
+                                       : "memory of the library's own, whatever the workspace.");
+  }
   for (const Constant& constant : program.constants) {
     lines.push_back("  (" + buffers[constant.buffer].name + ": " + type_text(buffers[constant.buffer]) +
                     (constant.symbol.empty() ? ", from the weights file)" : ", in the library)"));

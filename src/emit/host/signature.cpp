@@ -40,6 +40,19 @@ Signature signature_of(const Program& program) {
   return signature;
 }
 
+std::vector<std::string> computed_sizes(const package::Package& package) {
+  using From = package::DefineSymbol::From;
+  std::vector<std::string> symbols;
+  for (const package::Step& step : package.steps) {
+    const auto* define = std::get_if<package::DefineSymbol>(&step);
+    if (define == nullptr) continue;
+    const bool value = define->from == From::Value && package.buffers[define->buffer].role != Buffer::Role::Argument;
+    if (value || define->from == From::OutputSize || define->from == From::OutputStride)
+      symbols.push_back(define->symbol);
+  }
+  return symbols;
+}
+
 const SizeTable* table_of(const Library& library, size_t program) {
   for (const SizeTable& table : library.by_size) {
     if (program >= table.first && program < table.first + table.count) return &table;

@@ -19,6 +19,9 @@ struct Signature {
 
 Signature signature_of(const Program& program);
 
+// Sizes that are known only when a call has computed them: read from values or from results of functions.
+std::vector<std::string> computed_sizes(const package::Package& package);
+
 // By buffer; null when it is none.
 const Constant* constant_of(const Program& program, uint32_t buffer);
 

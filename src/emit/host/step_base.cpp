@@ -49,11 +49,11 @@ void StepBase::operator()(const package::Allocate& step) {
   out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(offset), sizes, ",
             strides_of(buffer), ", ", buffer.shape.size(), "));");
 }
-void StepBase::operator()(const package::AllocateFromPool& step) {
+void StepBase::allocate_in(const std::string& frame, const package::AllocateFromPool& step) {
   const Buffer& buffer = package_.buffers[step.buffer];
   const auto scope = begin_buffer(buffer);
-  out_.line("CODETTA_OK(allocate(frame, v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(pool_", step.pool,
-            ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), "));");
+  out_.line("CODETTA_OK(allocate(", frame, ", v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(pool_",
+            step.pool, ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), "));");
 }
 void StepBase::operator()(const package::Reuse& step) {
   const Buffer& buffer = package_.buffers[step.buffer];

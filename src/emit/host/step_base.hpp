@@ -31,7 +31,7 @@ class StepBase {
 
   // ---- memory
   void operator()(const package::Allocate& step);
-  void operator()(const package::AllocateFromPool& step);  // of `pool_N`, which is placed
+  void operator()(const package::AllocateFromPool& step) { allocate_in("frame", step); }
   void operator()(const package::Reuse& step);
   void operator()(const package::Reinterpret& step);
 
@@ -48,6 +48,8 @@ class StepBase {
   size_t from_last(const Step& step) const {
     return package_.buffers[step.buffer].shape.size() - 1 - static_cast<size_t>(step.dim);
   }
+  // From `pool_N`, which is placed in the memory of `frame`.
+  void allocate_in(const std::string& frame, const package::AllocateFromPool& step);
   // Opens a scope that says what the buffer is, with `sizes` and, where it is not row-major, `strides`.
   base::CodeWriter::Block begin_buffer(const package::Buffer& buffer);
   void print_sizes(const package::Buffer& buffer);

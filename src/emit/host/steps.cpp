@@ -39,6 +39,10 @@ class StepPrinter : public StepBase {
       out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));
     main_ = &package_.steps;
     print_list(package_.steps);
+    while (!parts_.empty()) {
+      parts_.pop_back();
+      out_.line("return run_rest(frame, rest_", parts_.size() + 1, ");");
+    }
   }
 
   void operator()(const package::DefineSymbol& step) {
@@ -80,13 +84,52 @@ class StepPrinter : public StepBase {
           value = CodeWriter::text_of("integer_in(v[", step.buffer, "], frame.sizes_only)");
           break;
         }
-        return lacks("a size is read from a value that the program computes");
+        return define_computed(step, head);
       }
       case From::OutputSize:
       case From::OutputStride:
-        return lacks("a size comes from an extern operation");
+        return define_computed(step, head);
     }
     out_.line("CODETTA_OK(define_value(", head, "Number(", value, "), ", number(step.divisor), "));");
+  }
+
+  // What a call computes is known when all in front of it has run: what is behind is a function that is measured and
+  // run then, and so on. Sizes that are read one behind the other are known to the same one.
+  void define_computed(const package::DefineSymbol& step, const std::string& head) {
+    using From = package::DefineSymbol::From;
+    if (list_ != main_) return lacks("a branch or loop computes a size");
+    const bool known = std::exchange(known_at_once_, true);
+    const bool value = step.from == From::Value;
+    if (!known) {
+      if (gpu_ && value)
+        out_.line(
+            "if (!frame.running && !frame.sizes_only) CODETTA_OK(not_captured(frame, \"is a size that is read from "
+            "device memory\", ",
+            name_of(step.buffer), "));");
+      out_.line("if (!frame.running) return ok;");
+    }
+    const std::string number_of = CodeWriter::text_of("computed_", computed_++);
+    out_.line("i64 ", number_of, " = 0;");
+    if (value && gpu_) {
+      out_.line("CODETTA_OK(read_computed(frame, v[", step.buffer, "], ", number_of, "));");
+    } else if (value) {
+      out_.line(number_of, " = integer_in(v[", step.buffer, "], false);");
+    } else {
+      out_.line("CODETTA_OK(size_of_output(result_", step.buffer, ".tensors[", step.output, "], ", step.output, ", ",
+                step.dim, ", ", step.from == From::OutputStride, ", ", number_of, "));");
+    }
+    out_.line("CODETTA_OK(define_value(", head, "Number(", number_of, "), ", number(step.divisor), "));");
+    if (known) return;
+    out_.line("[[maybe_unused]] auto& part_", parts_.size(), " = frame;");
+    parts_.push_back(out_.block_with("};", "const auto rest_", parts_.size() + 1, " = [&](",
+                                     gpu_ ? "GpuFrame" : "Frame", "& frame) -> Status"));
+    out_.line("frame.placed = 0;");
+  }
+  // Pools of packages with such sizes are placed one by one, each in the memory of the part that uses it first.
+  void operator()(const package::AllocateFromPool& step) {
+    const auto home = part_of_pool_.find(step.pool);
+    const bool earlier = home != part_of_pool_.end() && home->second != parts_.size();
+    allocate_in(earlier ? CodeWriter::text_of("part_", home->second) : "frame", step);
   }
 
   void operator()(const package::Check& step) {
@@ -110,7 +153,8 @@ class StepPrinter : public StepBase {
   }
 
   void operator()(const package::Free& step) {  // the offsets were planned
-    if (const auto at = selected_.find(step.buffer); at != selected_.end()) out_.line(at->second);
+    const auto at = selected_.find(step.buffer);
+    if (at != selected_.end()) out_.line(parts_.empty() ? "" : "if (frame.running) ", at->second);
   }
   void operator()(const package::LoadConstant&) {}  // when the library starts
   void operator()(const package::Copy& step) {
@@ -486,7 +530,9 @@ class StepPrinter : public StepBase {
       const package::Step& step = list[step_];
       const bool uses_pools = std::holds_alternative<package::AllocateFromPool>(step) ||
                               std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
-      if (uses_pools) place_pools();
+      if (uses_pools) place_pools(step);
+      if (!std::holds_alternative<package::DefineSymbol>(step) && !std::holds_alternative<package::Check>(step))
+        known_at_once_ = false;
       std::visit(*this, step);
     }
     step_ = at;
@@ -503,13 +549,28 @@ class StepPrinter : public StepBase {
   }
 
   // Before their first use, all of them.
-  void place_pools() {
+  void place_pools(const package::Step& step) {
+    if (!computed_sizes(package_).empty()) return place_used(step);
     if (!out_.once("pools")) return;
-    for (size_t i = 0; i < package_.pools.size(); ++i) {
-      if (package_.pools[i].alignment > most_alignment(gpu_))
-        lacks("a pool is aligned to more than " + std::to_string(most_alignment(gpu_)) + " bytes");
-      out_.line("i64 pool_", i, " = 0;");
-      out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
+    for (size_t i = 0; i < package_.pools.size(); ++i) place_pool(i);
+  }
+  void place_pool(size_t i) {
+    if (package_.pools[i].alignment > most_alignment(gpu_))
+      lacks("a pool is aligned to more than " + std::to_string(most_alignment(gpu_)) + " bytes");
+    out_.line("i64 pool_", i, " = 0;");
+    out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
+  }
+  // Those that a step and its lists use.
+  void place_used(const package::Step& step) {
+    if (const auto* allocate = std::get_if<package::AllocateFromPool>(&step)) {
+      if (part_of_pool_.emplace(allocate->pool, parts_.size()).second) place_pool(allocate->pool);
+      return;
+    }
+    std::vector<uint32_t> lists;
+    if (const auto* branch = std::get_if<package::If>(&step)) lists = {branch->then_list, branch->else_list};
+    if (const auto* loop = std::get_if<package::While>(&step)) lists = {loop->condition, loop->body};
+    for (const uint32_t list : lists) {
+      for (const package::Step& inner : package_.step_lists[list]) place_used(inner);
     }
   }
 
@@ -695,6 +756,10 @@ class StepPrinter : public StepBase {
   size_t step_ = 0;
   size_t program_index_ = 0;
   bool gpu_ = false;
+  std::vector<CodeWriter::Block> parts_;     // functions of what is behind sizes that the call computes
+  std::map<uint32_t, size_t> part_of_pool_;  // in which it is placed
+  bool known_at_once_ = false;               // nothing has run since the last of these sizes
+  size_t computed_ = 0;
 };
 
 }  // namespace

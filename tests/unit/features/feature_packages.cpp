@@ -219,6 +219,13 @@ void symbols(Maker& m) {
     s.p.put(DefineSymbol{"n", scalar, 0, From::Value});
   });
   m.add<DefineSymbol>("value of a tensor", [](Base& s) { s.p.put(DefineSymbol{"n", s.one, 0, From::Value}); });
+  m.add<DefineSymbol>("value that the run computes", [](Base& s) {
+    const uint32_t count = s.p.temporary("count", i64, {});
+    s.p.put(Allocate{count}, Fill{count}, DefineSymbol{"n", count, 0, From::Value});
+    s.p.package.buffers[s.a].shape = {Dim::symbol("n")};
+    s.p.package.pools = {{0, Dim::symbol("n") * c(4), 64}};
+    s.p.put(AllocateFromPool{s.a, 0, {}}, Free{s.a});
+  });
   m.add<DefineSymbol>("size of an extern's output", [](Base& s) {
     s.p.put(CallExtern{"nothing", {}, CallExtern::Form::Alloc, {}, 0, 1}, DefineSymbol{"n", 0, 0, From::OutputSize});
   });

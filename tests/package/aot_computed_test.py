@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries with sizes that values give: called by ctypes and from C, their bits those of runs in process. Usage: as of aot_test.py"""
+import ctypes
+import unittest
+
+from aot_support import CC, SOURCE, WORK, Library, build, codetta, floats, main, npy, npy_data, run
+
+PROGRAM = """def more(i, y):
+    return i < 2
+
+def turn(i, y):
+    return i + 1, y * 2.0
+
+def sized(x: f32["n", 8], k: i64[()], a: i64, w: f32[8, 8]):
+    t = sum(x * x, dim=1, keepdim=False)
+    m = sum(cast(t > 0.0, i32), keepdim=False)
+    i, y = while_loop(more, turn, 0, x[a:k] @ w)
+    z = sum(y, dim=0) + sum(expand(sum(x, dim=0), m // 2, 8), dim=0)
+    out = concat(x[:m] + 1.0, zeros(n - m, 8), dim=0)
+    return z, out, m
+"""
+
+
+def reals(count, start=0):
+    return [((i * 37 + start) % 23 - 11) / 8 for i in range(count)]
+
+
+class Computed(unittest.TestCase):
+    def expected(self, path, arguments, outputs):
+        options = []
+        for name in outputs:
+            options += ["--out", f"{name}={WORK / name}_expected.npy"]
+        codetta("run", path, *arguments, *options)
+        return {name: npy_data(WORK / f"{name}_expected.npy") for name in outputs}
+
+    def test_ragged(self):
+        program = SOURCE / "examples/programs/ragged.py"
+        path, _ = build(program, "ragged")
+        library = Library(path, "ragged")
+        w, bias = reals(64 * 32, 5), reals(32, 7)
+        w_data, bias_data = floats(npy(WORK / "w.npy", (64, 32), w)), floats(npy(WORK / "b.npy", (32,), bias))
+        for n, kept in ((1, 1), (33, 10), (33, 0), (200, 200), (7, 3)):
+            x = floats(npy(WORK / "x.npy", (n, 64), reals(n * 64)))
+            keep = (ctypes.c_bool * n)(*(i * 5 % n < kept if n % 5 else i < kept for i in range(n)))
+            npy(WORK / "keep.npy", (n,), list(keep), "?")
+            out, count = floats(n * 32), ctypes.c_int64(-1)
+            wanted = self.expected(program, ["--tensor", f"x={WORK}/x.npy", "--tensor", f"keep={WORK}/keep.npy", "--tensor",
+                                             f"w={WORK}/w.npy", "--tensor", f"bias={WORK}/b.npy"], ["out", "count"])
+            for _ in range(2):
+                status = library("ragged", x, keep, w_data, bias_data, out, ctypes.byref(count), ctypes.c_int64(n), None)
+                self.assertEqual(status, 0, library.text())
+                self.assertEqual(count.value, sum(keep))
+                self.assertEqual(bytes(out), wanted["out"], (n, kept))
+        header = (path.parent / "ragged.h").read_text()
+        self.assertIn("The call computes the size count", " ".join(header.replace("*", " ").split()))
+        # The caller's workspace is for what is known before; the rest is the library's own.
+        self.assertEqual(library("ragged_workspace_size", ctypes.c_int64(33)), library("ragged_workspace_size", ctypes.c_int64(34)))
+
+    def test_sizes_in_a_row_loops_and_errors(self):
+        source = WORK / "sized.py"
+        source.write_text(PROGRAM)
+        path, _ = build(source, "sized")
+        library = Library(path, "sized")
+        n = 12
+        values = reals(n * 8, 3)
+        values[8 * 4:8 * 6] = [0.0] * 16
+        x = floats(npy(WORK / "x.npy", (n, 8), values))
+        w = floats(npy(WORK / "w.npy", (8, 8), reals(64, 9)))
+
+        def call(k, a):
+            z, out, m = floats(8), floats(n * 8), ctypes.c_int32(-1)
+            status = library("sized", x, ctypes.byref(ctypes.c_int64(k)), ctypes.c_int64(a), w, z, out, ctypes.byref(m),
+                             ctypes.c_int64(n), None)
+            return status, bytes(z), bytes(out), m.value
+        for k, a in ((9, 2), (12, 0), (4, 4)):
+            npy(WORK / "k.npy", (), [k], "q")
+            wanted = self.expected(source, ["--tensor", f"x={WORK}/x.npy", "--tensor", f"k={WORK}/k.npy", "--scalar", f"a={a}",
+                                            "--tensor", f"w={WORK}/w.npy"], ["z", "out", "m"])
+            status, z, out, m = call(k, a)
+            self.assertEqual(status, 0, library.text())
+            self.assertEqual((m, z, out), (10, wanted["z"], wanted["out"]))
+        for k, a, said in ((13, 2, "13"), (3, 4, "3"), (-1, 0, "-1"), (5, -2, "-2")):
+            self.assertLess(call(k, a)[0], 0, (k, a))
+            self.assertIn("E0610", library.text())
+            self.assertIn(said, library.text())
+        self.assertIn("`x[a:k]`, line 10, column 38", (codetta("emit", source, "--what=plan").stdout))
+
+    def test_rows_that_a_function_returns(self):
+        text = ('def kept(x: f32["n", 4], w: f32[4, 4]):\n'
+                '    rows = call_extern("positive", x, out="f32[k, 4]", form="alloc")\n'
+                '    y = sum(rows @ w, dim=0) + sum(x[:k], dim=0)\n    return y\n')
+        source = WORK / "kept.py"
+        source.write_text(text)
+        path, _ = build(source, "kept")
+        program = WORK / "kept_main.c"
+        program.write_text(r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "codetta/extern.h"
+#include "kept.h"
+static int given_back;
+static void release(CodettaTensor* tensor) { free(tensor->owner); ++given_back; }
+static int positive(void* limit, const CodettaTensor* in, int n, CodettaTensor* out, int m) {
+  float* data = malloc(sizeof(float) * 4 * (size_t)(in[0].shape[0] + 1));
+  int64_t rows = 0;
+  if (n != 1 || m != 1) return 1;
+  for (int64_t r = 0; r < in[0].shape[0]; ++r) {
+    const float* row = (const float*)in[0].data + r * in[0].strides[0];
+    if (row[0] <= *(const float*)limit) continue;
+    for (int c = 0; c < 4; ++c) data[rows * 4 + c] = row[c * in[0].strides[1]];
+    ++rows;
+  }
+  out[0].data = out[0].owner = data;
+  out[0].dtype = in[0].dtype;
+  out[0].rank = 2;
+  out[0].shape[0] = rows;
+  out[0].shape[1] = out[0].strides[0] = 4;
+  out[0].strides[1] = 1;
+  out[0].release = release;
+  return 0;
+}
+int main(void) {
+  const float x[3][4] = {{1, 2, 3, 4}, {-1, 5, 6, 7}, {2, 8, 9, 10}};
+  float w[4][4] = {{0}}, y[4], limit = 0;
+  for (int i = 0; i < 4; ++i) w[i][i] = 1;
+  if (kept_set_extern_positive(positive, &limit) != 0) return 1;
+  for (int turn = 0; turn < 3; ++turn, limit = turn == 1 ? 1.5f : 9) {
+    if (kept_kept(&x[0][0], &w[0][0], y, 3, NULL) != 0) return fprintf(stderr, "%s\n", kept_get_last_error()), 2;
+    printf("%g %g %g %g\n", y[0], y[1], y[2], y[3]);
+  }
+  return given_back == 3 ? 0 : 3;
+}
+""")
+        binary = WORK / "kept_main"
+        run(CC, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}", f"-I{path.parent}", program, path,
+              f"-Wl,-rpath,{path.parent}", "-o", binary)
+        lines = run(binary).stdout.split("\n")
+        self.assertEqual(lines[:3], ["3 17 21 25", "3 10 12 14", "0 0 0 0"])
+
+
+if __name__ == "__main__":
+    main()
