@@ -40,8 +40,11 @@ struct ContextOptions {
   std::string cuda_home{};              // folder of a CUDA toolkit, searched before the usual places
   std::string cuda_driver{};            // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
   std::string nvrtc{};                  // file of NVRTC; "" = looked for
-  std::string cublaslt{};               // file of cuBLASLt; "" = looked for
-  std::string hip_runtime{};            // file of AMD's HIP runtime; "" = libamdhip64.so.7 or .6 by the loader
+  // What compiles CUDA kernels: "nvrtc"; "nvcc", of cuda_home, the search path or /usr/local/cuda; the absolute path of
+  // an nvcc; "" = NVRTC, and nvcc where none is found and no file of it is named. Else E0703.  CODETTA_CUDA_COMPILER
+  std::string cuda_compiler{};
+  std::string cublaslt{};     // file of cuBLASLt; "" = looked for
+  std::string hip_runtime{};  // file of AMD's HIP runtime; "" = libamdhip64.so.7 or .6 by the loader
   // File of AMD's runtime compiler; "" = libhiprtc.so.7 or .6 by the loader, for machines without a Clang for HIP. A
   // file that is named is used although there is a Clang.
   std::string hiprtc{};
@@ -70,7 +73,7 @@ struct ContextOptions {
 class CODETTA_API Context {
  public:
   // A cache folder that cannot be used is no error: the log is told, and nothing is kept. Errors: E0702 (debug), E0703
-  // (threads, compile_timeout_seconds).
+  // (threads, compile_timeout_seconds, cuda_compiler).
   static Result<Context> make(const ContextOptions& options);
 #if CODETTA_HAS_EXCEPTIONS
   // make() that throws codetta::Exception.
@@ -249,6 +252,9 @@ class CODETTA_API KernelList {
 struct DiscoveryOptions {
   std::function<bool(const KernelMetadata&)> filter{};  // keeps those for which it is true; others become rejections
   size_t max_candidates = 32;
+  // Every configuration of every family, those among them that discovery leaves out since a variant of the same tile is
+  // listed or a faster tile is expected, so that a filter can take any by its name; max_candidates does not count then.
+  bool all = false;
 };
 
 // All families x configurations that can do it, ranked by the cost model (and by kept tuning results), deterministic.
@@ -265,6 +271,12 @@ inline KernelList get_kernels(const GemmArguments& arguments, const Target& targ
 }
 #endif
 
+// The target to emit code for: `target` itself where it names an architecture or has none; else the architecture of the
+// context's device, or, where there is none and ContextOptions::device is 0, cuda:sm_90a, hip:gfx942 or metal:apple7.
+// Only emitting and compiling work with that: what runs needs the device. Errors: E0640 to E0642, E0654 where
+// ContextOptions::device is another; E0647; those of a target that cannot be (E0401, E0402, E0412).
+CODETTA_API Result<Target> emission_target(const Target& target, Context& context = Context::process_default());
+
 struct TuneProgress {
   size_t done = 0, total = 0;
   std::string kernel;       // measured last
@@ -273,8 +285,10 @@ struct TuneProgress {
   double best_microseconds = 0;
 };
 struct TuneOptions {
-  double budget_seconds = 30;                           // above 0
-  size_t max_candidates = 16;                           // at least 1
+  double budget_seconds = 30;  // above 0
+  // At least 1. For a GPU at most half of them, but two, are the tiles that discovery expects to be fastest; the others
+  // are found near the fastest of those that have been timed, among all configurations of its family.
+  size_t max_candidates = 16;
   std::function<bool(const TuneProgress&)> progress{};  // false stops; results so far are kept
   double trial_seconds = 0;  // for a candidate's first run, in a process of its own; 0: 10 s and 100 times the estimate
 };
@@ -294,7 +308,8 @@ struct TuneReport {
 // Times the fused candidates on the given arguments, checks each against the oracle's bound, keeps the results on disk
 // (keyed by problem, CPU or GPU, driver, compiler and build of this library: a new build is measured anew); later
 // find_kernels rank by them. Outputs are written. Never runs unasked. A candidate that fails loses alone, unless it
-// takes the GPU's context with it (E0644): that ends the call.
+// takes the GPU's context with it (E0644): that ends the call. A later call for the same problem begins with the
+// fastest ones and goes on with configurations that have not been timed.
 // Each candidate's first run is in a process of its own, so that one that crashes or does not end loses alone: on a CPU
 // in a forked process of one thread, where the thread pool of the context is not used; on a GPU in the `codetta`
 // command of this build (ContextOptions::command), with a context and memory of its own. Where there is none, `note`

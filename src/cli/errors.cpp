@@ -39,6 +39,7 @@ constexpr Wording wordings[] = {
     {"pack with a kernel of the packed family; metadata().family says which it is",
      "leave out --pack, or say --kernel packed"},
     {"`compile_timeout_seconds`", "--compile-timeout"},
+    {"`cuda_compiler`", "--cuda-compiler"},
     {"`trial_seconds`", "--trial"},
     {"`tune_seconds`", "--tune"},
     {"`no_jit`", "--no-jit"},

@@ -62,9 +62,9 @@ struct ProgramSession {
   Target target;
   Context context;
 
-  // `page`: a file that the command writes, "" for none.
+  // `page`: a file that the command writes, "" for none. `emits`: as of Session.
   static Result<ProgramSession> make(const CommonOptions& common, const InspectedProgram& inspected,
-                                     const std::string& page = {}) {
+                                     const std::string& page = {}, bool emits = false) {
     if (auto placed = check_places(places(inspected, page)); !placed) return std::move(placed).error();
     SizeHints hints;
     for (const std::string& hint : inspected.hints) {
@@ -81,6 +81,8 @@ struct ProgramSession {
     if (!target) return std::move(target).error();
     auto context = context_of(common);
     if (!context) return std::move(context).error();
+    if (emits) target = emission_target_of(common, *context);
+    if (!target) return std::move(target).error();
     return ProgramSession{*std::move(program), std::move(hints), *target, *std::move(context)};
   }
 
@@ -183,7 +185,7 @@ int kernels(const CommonOptions& common, const GemmOptions& options, const EvtFl
 int emit(const CommonOptions& common, const GemmOptions& options, const std::string& what,
          const InspectedProgram& program) {
   if (!program.file.empty()) {
-    auto session = ProgramSession::make(common, program);
+    auto session = ProgramSession::make(common, program, {}, true);
     if (!session) return report(session.error(), common.json);
     std::optional<CompiledProgram> compiled;
     return print_stages(common, what, [&](Stage stage) -> Result<std::string> {
@@ -199,7 +201,7 @@ int emit(const CommonOptions& common, const GemmOptions& options, const std::str
     });
   }
   if (auto ok = no_hints(program, "emit"); !ok) return report(ok.error(), common.json);
-  auto session = Session::make(common, options, false);
+  auto session = Session::make(common, options, false, true);
   if (!session) return report(session.error(), common.json);
   auto kernel = session->choose();
   if (!kernel) return report(kernel.error(), common.json);

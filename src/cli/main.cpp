@@ -58,6 +58,8 @@ void add_common(CLI::App& app, CommonOptions& o) {
                  "GPU to run on, as CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES numbers them (default: 0)")
       ->check(decimal(0, 1024));
   app.add_option("--cuda-home", o.cuda_home, "Folder of a CUDA toolkit, searched before the usual places");
+  app.add_option("--cuda-compiler", o.cuda_compiler,
+                 "nvrtc, nvcc, or the path of an nvcc (default: NVRTC, else nvcc; twin of CODETTA_CUDA_COMPILER)");
   if (!library) app.add_flag("--no-vendor", o.no_vendor, "Leave kernels of cuBLASLt out (twin of CODETTA_NO_VENDOR)");
   app.add_option("--threads", o.threads, "Threads to use (default: all)")->check(decimal(0, 4096));
   app.add_flag("--no-jit", o.no_jit, "Any compile is an error (twin of CODETTA_NO_JIT)");
@@ -197,6 +199,8 @@ int run(int argc, char** argv) {
   gemm_verb->add_flag("--check", flags.check, "Compare with the float64 oracle");
   gemm_verb->add_flag("--bench", flags.bench, "Time it");
   gemm_verb->add_flag("--pack", flags.pack, "Pack B once beforehand");
+  kernels_verb->add_flag("--all", options.all_kernels,
+                         "Also those that are left out of the list; gemm and others take any by --kernel");
   bench_verb->add_option("--candidates", bench_candidates, "How many to time")->capture_default_str()->check(some);
   emit_verb->add_option("--what", what, "Stages, separated by commas")->capture_default_str();
   for (CLI::App* verb : {emit_verb, build_verb, explain_verb, kernels_verb}) add_evt(*verb, evt);

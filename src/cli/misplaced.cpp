@@ -61,8 +61,12 @@ constexpr Needs needs[] = {
      "leave it out, or say --target cuda or --target hip", false, true, true, false, false},
     {"--cuda-home", "CUDA", "it leads to a CUDA toolkit", "leave it out, or say --target cuda", false, true, false,
      false, true},
+    {"--cuda-compiler", "CUDA", "it says what compiles CUDA kernels", "leave it out, or say --target cuda", false, true,
+     false, false, false},
     {"--no-vendor", "CUDA", "it leaves kernels of cuBLASLt out", "leave it out, or say --target cuda", false, true,
      false, false, false},
+    {"--all", "Codetta's own kernels", "CUTLASS's list is as long as it is", "leave it out", true, true, true, true,
+     false},
 };
 
 bool takes(const Needs& n, Backend backend) {

@@ -13,6 +13,18 @@
 #include <nlohmann/json.hpp>
 
 namespace codetta::cli {
+namespace {
+
+void say(std::string_view line, bool json) {
+  if (!json) {
+    std::fprintf(stderr, "codetta: %.*s\n", static_cast<int>(line.size()), line.data());
+    return;
+  }
+  const std::string text = nlohmann::json{{"log", line}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+}  // namespace
 
 Result<Target> target_of(const CommonOptions& options) {
   if (options.target.empty()) return Target::host();
@@ -32,17 +44,23 @@ Result<Context> context_of(const CommonOptions& options) {
   context.cancel = &interrupted();
   context.device = options.device;
   context.cuda_home = options.cuda_home;
+  context.cuda_compiler = options.cuda_compiler;
   context.vendor = !options.no_vendor;
-  context.log = [json = options.json](std::string_view line) {
-    if (!json) {
-      std::fprintf(stderr, "codetta: %.*s\n", static_cast<int>(line.size()), line.data());
-      return;
-    }
-    const std::string text =
-        nlohmann::json{{"log", line}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    std::fprintf(stderr, "%s\n", text.c_str());
-  };
+  context.log = [json = options.json](std::string_view line) { say(line, json); };
   return Context::make(context);
+}
+
+Result<Target> emission_target_of(const CommonOptions& options, Context& context) {
+  auto target = target_of(options);
+  if (!target) return target;
+  auto resolved = emission_target(*target, context);
+  const bool gpu = target->backend == Backend::cuda || target->backend == Backend::hip;
+  if (resolved && gpu && target->arch.empty() && !Device::open(target->backend, context)) {
+    const std::string name = resolved->to_string();
+    say("no device is here, whose architecture it would be for: this is for --target " + name + "; name another one",
+        options.json);
+  }
+  return resolved;
 }
 
 std::function<void(const CompileProgress&)> compile_progress(const CommonOptions& options) {

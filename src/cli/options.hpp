@@ -27,6 +27,7 @@ struct CommonOptions {
   int threads = 0;
   int device = 0;
   std::string cuda_home;
+  std::string cuda_compiler;
   bool no_vendor = false;
 };
 
@@ -40,7 +41,8 @@ struct GemmOptions {
   std::vector<std::string> outputs;  // NAME=FILE, or NAME=[M,N]:f32
   std::string epilogue;              // a file or a text
   std::string function;
-  std::string kernel;  // name, or part of it
+  std::string kernel;        // name, or part of it
+  bool all_kernels = false;  // `kernels`: not only those that discovery lists
   bool transpose_a = false, transpose_b = false;
   bool strict = false, as_unfused = false;
   bool force = false;  // outputs may overwrite files that the command reads
@@ -73,6 +75,9 @@ void fill_data(const GemmProblem& problem);
 Result<GemmProblem> build_problem(const GemmOptions& options, bool data = true);
 Result<Target> target_of(const CommonOptions& options);
 Result<Context> context_of(const CommonOptions& options);
+// target_of() for a command that emits: where neither an architecture is named nor a device is there, one is assumed,
+// which a line on standard error tells.
+Result<Target> emission_target_of(const CommonOptions& options, Context& context);
 // What is told while a program compiles: one line that changes on a terminal, elsewhere a line every five seconds.
 // Nothing for what is found.
 std::function<void(const CompileProgress&)> compile_progress(const CommonOptions& options);

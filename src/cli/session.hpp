@@ -22,8 +22,10 @@ struct Session {
   std::optional<OnDevice> copies;
 
   // `runs`: the command needs data, where the target has its memory. With options.kernel only kernels whose names
-  // contain it are left; E0701 with the names that there are, if none does.
-  static Result<Session> make(const CommonOptions& common, const GemmOptions& options, bool runs);
+  // contain it are left, of those that are listed or, where none does, of all; E0701 with the listed names, if none
+  // of all does.
+  // `emits`: the target may be one that no device is here for (emission_target_of).
+  static Result<Session> make(const CommonOptions& common, const GemmOptions& options, bool runs, bool emits = false);
   // The best kernel. Errors: of the first rejection, where there is none.
   [[nodiscard]] Result<Kernel> choose() const;
   // Waits for the device and copies the outputs to host memory, where there is one.

@@ -19,10 +19,15 @@ namespace {
 
 // No file has a name with a NUL byte; the system would take what stands in front of it.
 Result<void> check_paths(const ContextOptions& options) {
-  const std::pair<const char*, const std::string*> paths[] = {
-      {"cache_dir", &options.cache_dir},     {"compiler", &options.compiler}, {"cuda_home", &options.cuda_home},
-      {"cuda_driver", &options.cuda_driver}, {"nvrtc", &options.nvrtc},       {"cublaslt", &options.cublaslt},
-      {"hip_runtime", &options.hip_runtime}, {"hiprtc", &options.hiprtc}};
+  const std::pair<const char*, const std::string*> paths[] = {{"cache_dir", &options.cache_dir},
+                                                              {"compiler", &options.compiler},
+                                                              {"cuda_home", &options.cuda_home},
+                                                              {"cuda_driver", &options.cuda_driver},
+                                                              {"nvrtc", &options.nvrtc},
+                                                              {"cublaslt", &options.cublaslt},
+                                                              {"hip_runtime", &options.hip_runtime},
+                                                              {"hiprtc", &options.hiprtc},
+                                                              {"cuda_compiler", &options.cuda_compiler}};
   for (const auto& [name, path] : paths) {
     const size_t at = path->find('\0');
     if (at == std::string::npos) continue;
@@ -57,6 +62,12 @@ Result<Context> Context::make(const ContextOptions& wanted) {
         .help("leave out `compile_timeout_seconds`: it is 60");
   }
   CODETTA_CHECK_OK(check_paths(options));
+  if (const std::string& compiler = options.cuda_compiler;
+      !compiler.empty() && compiler != "nvrtc" && compiler != "nvcc" && !compiler.starts_with('/')) {
+    return diag::error(diag::Code::option_range, fmt::format("no CUDA compiler is called '{}'", compiler))
+        .reason("it is nvrtc, nvcc, or the absolute path of an nvcc")
+        .help("leave out `cuda_compiler` and CODETTA_CUDA_COMPILER: NVRTC is looked for, then nvcc");
+  }
   state->path = environment.path;
   state->library_path = environment.library_path;
   state->nvtx_injection = environment.nvtx_injection;

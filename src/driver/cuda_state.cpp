@@ -59,12 +59,14 @@ toolchain::CacheKey CudaState::binary_key(const package::Kernel& kernel, const s
   return key;
 }
 
+toolchain::CudaCompileOptions CudaState::compile_options() const {
+  return {.timeout_seconds = context_.options.compile_timeout_seconds, .keep_dir = context_.keep_dir()};
+}
+
 Result<toolchain::CudaOutput> CudaState::run_compiler(const package::Kernel& kernel, bool want_ptx) {
-  CODETTA_TRY(const toolchain::NvrtcRef nvrtc, compiler_.library());
-  toolchain::CudaCompileOptions how;
-  how.keep_dir = context_.keep_dir();
-  return nvrtc->compile(
-      {kernel.source, kernel.name, kernel.nvrtc_flags, CudaCompiler::headers(), want_ptx, is_divisible(kernel)}, how);
+  return compiler_.compile(
+      {kernel.source, kernel.name, kernel.nvrtc_flags, CudaCompiler::headers(), want_ptx, is_divisible(kernel)},
+      compile_options());
 }
 
 Result<GpuBinary> CudaState::binary(const package::Kernel& kernel, bool capturing) {
@@ -112,12 +114,11 @@ std::vector<double> CudaState::compile_ahead(const std::vector<const package::Ke
     missing.push_back(k);
   }
   if (jobs.size() < 2 || !context_.cache->enabled()) return seconds;
-  const auto nvrtc = compiler_.library();  // not before: loading it takes long, and nothing may be left to do
-  if (!nvrtc) return seconds;
+  if (!compiler_.load()) return seconds;  // not before: loading it takes long, and nothing may be left to do
   const auto used = compiler_.identity();
   if (!used || used->digest != identity->digest) return seconds;  // the memo was out of date; load() tries again
   const int parallel = std::max(context_.pool->size(), context_.cpu().cores);
-  auto outputs = toolchain::compile_all(**nvrtc, jobs, {.keep_dir = context_.keep_dir()}, parallel);
+  auto outputs = compiler_.compile_all(jobs, compile_options(), parallel);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i]) continue;
     seconds[missing[i]] = outputs[i]->seconds;

@@ -56,6 +56,7 @@ class CudaState {
 
  private:
   [[nodiscard]] toolchain::CacheKey binary_key(const package::Kernel& kernel, const std::string& identity) const;
+  [[nodiscard]] toolchain::CudaCompileOptions compile_options() const;
   Result<toolchain::CudaOutput> run_compiler(const package::Kernel& kernel, bool want_ptx);
   Result<LoadedGpuKernel> load_now(const package::Kernel& kernel, bool capturing);
 

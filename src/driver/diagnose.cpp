@@ -13,7 +13,6 @@
 #include "driver/context.hpp"
 #include "runtime/cuda/cublaslt.hpp"
 #include "runtime/cuda/device.hpp"
-#include "toolchain/nvcc.hpp"
 #include "toolchain/nvrtc.hpp"
 #include "types/machine.hpp"
 
@@ -73,17 +72,33 @@ void add_hip(std::vector<Finding>& findings, driver::ContextState& state) {
                               : not_needed(missing("HIP compiler", compiler.error())));
 }
 
-void add_cuda(std::vector<Finding>& findings, const ContextOptions& options) {
-  add_devices(findings, "NVIDIA driver", "device", runtime::cuda::Driver::load(options.cuda_driver));
+// NVRTC and nvcc, of which one compiles kernels: the other one may be missing.
+void add_cuda_compilers(std::vector<Finding>& findings, driver::ContextState& state) {
+  const ContextOptions& options = state.options;
+  const auto version = [](int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); };
+  const auto nvcc = state.cuda.compiler().find_nvcc();
+  const std::string of_nvcc = nvcc ? fmt::format("{} (nvcc {})", (*nvcc)->path(), version((*nvcc)->version())) : "";
+  const bool asked = !options.cuda_compiler.empty() && options.cuda_compiler != "nvrtc";
   const auto nvrtc = toolchain::Nvrtc::find({.file = options.nvrtc, .cuda_home = options.cuda_home});
-  if (!nvrtc) {
+  const bool instead = !nvrtc && options.cuda_compiler.empty() && options.nvrtc.empty();
+  const std::string why = nvrtc ? "" : missing("", nvrtc.error()).detail;
+  if (nvcc && (asked || instead)) {
+    findings.push_back({"CUDA compiler", true, of_nvcc + (asked ? ", as asked" : ", since " + why), ""});
+  } else if (asked) {
+    findings.push_back(not_needed(missing("CUDA compiler", nvcc.error())));
+  } else if (!nvrtc) {
     findings.push_back(not_needed(missing("CUDA compiler", nvrtc.error())));
   } else {
     findings.push_back(
-        {"CUDA compiler", true,
-         fmt::format("{} (NVRTC {}.{})", (*nvrtc)->path(), (*nvrtc)->version() / 1000, (*nvrtc)->version() % 1000 / 10),
-         ""});
+        {"CUDA compiler", true, fmt::format("{} (NVRTC {})", (*nvrtc)->path(), version((*nvrtc)->version())), ""});
   }
+  findings.push_back(nvcc ? Finding{"nvcc", true, of_nvcc, ""} : not_needed(missing("nvcc", nvcc.error())));
+}
+
+void add_cuda(std::vector<Finding>& findings, driver::ContextState& state) {
+  const ContextOptions& options = state.options;
+  add_devices(findings, "NVIDIA driver", "device", runtime::cuda::Driver::load(options.cuda_driver));
+  add_cuda_compilers(findings, state);
   const auto vendor = runtime::cuda::CublasLt::load({.file = options.cublaslt, .cuda_home = options.cuda_home});
   if (!options.vendor) {
     findings.push_back({"vendor's kernels", true, "switched off", ""});
@@ -140,9 +155,7 @@ Finding target_finding(const Target& target, driver::ContextState& state) {
   return {"target", true, name + ": CUTLASS's templates are emitted here, and compiled with nvcc", ""};
 }
 
-void add_cutlass(std::vector<Finding>& findings, const driver::ContextState& state) {
-  const auto nvcc = toolchain::find_nvcc({.cuda_home = state.options.cuda_home, .path = state.path});
-  findings.push_back(nvcc ? Finding{"nvcc", true, *nvcc, ""} : missing("nvcc", nvcc.error()));
+void add_cutlass(std::vector<Finding>& findings) {
   const auto version = cutlass_version();
   if (!version) {
     findings.push_back(missing("CUTLASS", version.error()));
@@ -192,7 +205,7 @@ std::vector<Finding> diagnose(Context& context) {
                         problem.headline + (problem.reason.empty() ? "" : "; " + problem.reason),
                         problem.help + " (until then epilogues are interpreted, slower)"});
   }
-  add_cuda(findings, state.options);
+  add_cuda(findings, state);
   add_hip(findings, state);
   add_absent_device(findings, state.options.device);
   const CacheReport cache = cache_report(context);
@@ -230,10 +243,11 @@ std::vector<Finding> diagnose(const Target& target, Context& context) {
     finding.needed = what == "cache" || (cuda && gpus) || (hip && of_hip) ||
                      (target.backend == Backend::cpu && of_cpu) ||
                      (cuda && what == fmt::format("device {}", state.options.device)) ||
+                     (target.backend == Backend::cutlass && what == "nvcc") ||
                      (hip && what == fmt::format("HIP device {}", state.options.device));
     findings.push_back(std::move(finding));
   }
-  if (target.backend == Backend::cutlass) add_cutlass(findings, state);
+  if (target.backend == Backend::cutlass) add_cutlass(findings);
   return findings;
 }
 

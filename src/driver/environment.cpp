@@ -67,6 +67,7 @@ ContextOptions with_environment(ContextOptions options) {
   if (!options.cache_read_only) options.cache_read_only = is_set("CODETTA_CACHE_RO");
   if (!options.no_jit) options.no_jit = is_set("CODETTA_NO_JIT");
   if (options.command.empty()) options.command = variable("CODETTA_COMMAND");
+  if (options.cuda_compiler.empty()) options.cuda_compiler = variable("CODETTA_CUDA_COMPILER");
   if (!options.nvtx) options.nvtx = is_set("CODETTA_NVTX");
   if (options.vendor) options.vendor = !is_set("CODETTA_NO_VENDOR");
   if (options.debug.empty()) options.debug = variable("CODETTA_DEBUG");

@@ -34,7 +34,8 @@ Result<Planned> make_plan(const FoundState& found) {
   plan::MachineFacts machine = context.machine(found.target);
   if (found.target.backend == Backend::cuda)
     machine.gpu.vendor = context.cuda.vendor().menu(found.target, problem.strict);
-  CODETTA_TRY(planned.plan, plan::plan_gemm(planned.graph, problem.shape, problem.layouts, found.target, machine));
+  CODETTA_TRY(planned.plan,
+              plan::plan_gemm(planned.graph, problem.shape, problem.layouts, found.target, machine, found.breadth));
   if (debug.explain_fusion) {
     for (const std::string& line : fusion_lines(planned.passes, planned.plan.kernels[0])) context.log(line);
   }
@@ -98,6 +99,19 @@ Result<package::PackageRef> FoundState::when_empty() const {
 
 }  // namespace driver
 
+Result<Target> emission_target(const Target& target, Context& context) {
+  driver::ContextState& state = *context.shared_state();
+  auto resolved = driver::resolve_target(state, target);
+  if (resolved || !driver::runs_on_gpu(target) || state.options.device != 0) return resolved;
+  const auto code = static_cast<diag::Code>(resolved.error().code());
+  const bool none = code == diag::Code::driver_missing || code == diag::Code::driver_old ||
+                    code == diag::Code::hip_runtime || code == diag::Code::device_missing;
+  if (!none) return resolved;
+  Target assumed = target;
+  assumed.arch = target.backend == Backend::hip ? "gfx942" : "sm_90a";  // whose kernels are the fastest measured
+  return assumed;
+}
+
 Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& target, const DiscoveryOptions& options,
                                 Context& context) {
   const base::DefaultFloats floats;
@@ -107,9 +121,12 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
   CODETTA_TRY(found->problem, driver::make_problem(arguments));
   const driver::TuningRecord record = driver::load_tuning(*found);
   if (!record.medians.empty()) found->tuning = base::digest_of(driver::encode_tuning(record)).hex();
+  found->breadth.all = options.all;
+  for (const auto& [name, microseconds] : record.medians) found->breadth.also.push_back(name);
 
   auto ranking = std::make_shared<driver::Ranking>();
-  auto kept = driver::find_package(*found, std::nullopt);
+  // Hundreds of kernels are not kept beside the first one's package.
+  auto kept = options.all ? std::nullopt : driver::find_package(*found, std::nullopt);
   if (kept) {
     *ranking = std::move(kept->ranking);
   } else {
@@ -145,7 +162,7 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
     if (a.tuned != b.tuned) return a.tuned;
     return a.tuned && a.measured_us < b.measured_us;
   });
-  if (!states.empty()) states[0]->ranking = ranking;
+  if (!states.empty() && !options.all) states[0]->ranking = ranking;
   if (kept && !states.empty() && states[0]->candidate == kept->candidate) {
     states[0]->set_package(std::make_shared<const package::Package>(std::move(kept->package)));
   }
@@ -160,7 +177,7 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
     }
     kernels.push_back(driver::KernelState::make(std::move(state)));
   }
-  if (kernels.size() > options.max_candidates) {
+  if (!options.all && kernels.size() > options.max_candidates) {
     const auto dropped = kernels.size() - options.max_candidates;
     kernels.resize(options.max_candidates);
     rejections.push_back(

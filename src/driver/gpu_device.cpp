@@ -46,8 +46,7 @@ Result<Target> GpuDevice::resolve(const Target& target) {
     const std::string example = backend_ == Backend::hip ? "hip:gfx942" : "cuda:sm_90a";
     std::vector<Diagnostic> diagnostics = found.error().diagnostics();
     std::string& help = diagnostics.front().help;
-    if (help.find(example) == std::string::npos)
-      help += "; for emitting alone name an architecture, such as " + example;
+    if (help.find(example) == std::string::npos) help += "; to compile alone name an architecture, such as " + example;
     return Error(std::move(diagnostics));
   }
   Target resolved = target;

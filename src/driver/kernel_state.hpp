@@ -27,8 +27,9 @@ struct Planned {
 struct FoundState {
   std::shared_ptr<ContextState> context;
   Target target;
-  Problem problem;     // views of the arguments that found the kernels; only their facts are used later
-  std::string tuning;  // digest of the tuning record that ranked the kernels; empty without one
+  Problem problem;          // views of the arguments that found the kernels; only their facts are used later
+  std::string tuning;       // digest of the tuning record that ranked the kernels; empty without one
+  plan::Breadth breadth{};  // what was measured is among the kernels, whether it would be listed or not
 
   // Planned at first need, then kept. Errors: E0301 to E0309.
   Result<const Planned*> planned() const;

@@ -40,6 +40,7 @@ toolchain::CacheKey package_key(const FoundState& found, std::optional<size_t> c
     key.add("vendor", found.context->cuda.vendor().identity(found.target));
     for (const std::string& scalar : found.problem.shape.nonzero_scalars) key.add("not 0", scalar);
   }
+  if (found.breadth.all) key.add("candidates", "all");  // those that it names are in the tuning's digest
   key.add("candidate", candidate ? std::to_string(*candidate) : "first");
   if (found.context->options.no_compiler) key.add("compiler", "none");  // workspaces are those of the tape
   return key;

@@ -45,7 +45,7 @@ bool add_tuning_machine(toolchain::CacheKey& key, ContextState& context, const T
     return true;
   }
   const auto compiler = context.cuda.compiler().identity();
-  key.add("compiler", compiler ? std::to_string(compiler->version) : "none");
+  key.add("compiler", compiler ? (compiler->nvcc ? "nvcc " : "") + std::to_string(compiler->version) : "none");
   return true;
 }
 

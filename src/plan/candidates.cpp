@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -40,7 +43,7 @@ void rank(std::vector<Candidate>& candidates) {
 }
 
 // Of each family what the cost model keeps: nothing that it puts far behind, and not more than one can look through.
-constexpr size_t kept_of_family = 16;
+constexpr std::ptrdiff_t kept_of_family = 16;
 constexpr double kept_within = 3;
 
 // How the families of one kind of GPU are listed, named and judged.
@@ -90,7 +93,30 @@ bool is_even(const GpuProblem& p, const GpuGemmConfig& c) {
          c.tile_m % c.piece_rows == 0 && width % c.piece_cols == 0;
 }
 
-Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind) {
+auto tile_of(const GpuGemmConfig& c) {
+  return std::make_tuple(c.tile_m, c.tile_n, c.consumers, c.pingpong, c.k_split, c.spread_a);
+}
+
+// The same with groups of other heights, as far as that is another order of the tiles there are: which shares most of
+// L2 depends on what else is in it.
+void add_rasters(const GpuProblem& p, const GpuGemmConfig& config, std::vector<GpuGemmConfig>& result) {
+  if (config.family != package::GpuFamily::Sm90) return;
+  const int64_t rows = (p.shape.m + config.tile_m - 1) / config.tile_m;
+  std::set<int64_t> heights{std::min<int64_t>(config.group, rows)};
+  for (const int32_t group : {4, 8, 16, 32}) {
+    if (group % config.cluster_m != 0 || !heights.insert(std::min<int64_t>(group, rows)).second) continue;
+    result.push_back(config);
+    result.back().group = group;
+  }
+}
+
+Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind, const Breadth& breadth) {
+  const auto named = [&](const Candidate& candidate) {
+    return breadth.all || std::find(breadth.also.begin(), breadth.also.end(), candidate.name) != breadth.also.end();
+  };
+  const bool rasters =
+      breadth.all || std::any_of(breadth.also.begin(), breadth.also.end(),
+                                 [](const std::string& name) { return name.find("_g") != std::string::npos; });
   Discovery discovery;
   for (const GpuFamilyInfo& family : kind.families()) {
     if (!family.concerns(problem)) continue;
@@ -109,30 +135,39 @@ Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind) {
       continue;
     }
     std::vector<Candidate> offered;
-    for (GpuGemmConfig config : family.configurations(problem)) {
+    const auto offer = [&](GpuGemmConfig config, std::vector<Candidate>& to) {
       config.even = is_even(problem, config);
-      offered.push_back({config, kind.name(config, problem.gpu.arch), kind.cost(problem, family, config), 0});
-    }
+      to.push_back({config, kind.name(config, problem.gpu.arch), kind.cost(problem, family, config), 0});
+    };
+    const std::vector<GpuGemmConfig> configurations = family.configurations(problem);
+    for (const GpuGemmConfig& config : configurations) offer(config, offered);
     rank(offered);
     // One of each tile first, so that tuning a few compares what matters; then other clusters, warps and spans of K.
     const auto end = std::find_if(offered.begin(), offered.end(), [&](const Candidate& c) {
       return c.microseconds > kept_within * offered[0].microseconds;
     });
-    std::set<std::tuple<int, int, int, bool, int, int>> tiles;
+    std::set<decltype(tile_of(GpuGemmConfig{}))> tiles;
     std::stable_partition(offered.begin(), end, [&](const Candidate& candidate) {
-      const package::GpuGemmConfig& c = package::gpu(candidate.config);
-      return tiles.emplace(c.tile_m, c.tile_n, c.consumers, c.pingpong, c.k_split, c.spread_a).second;
+      return tiles.insert(tile_of(package::gpu(candidate.config))).second;
     });
-    const size_t kept = std::min(static_cast<size_t>(end - offered.begin()), kept_of_family);
-    if (kept < offered.size()) {
+    const auto kept = offered.begin() + std::min(end - offered.begin(), kept_of_family);
+    const auto listed = std::stable_partition(kept, offered.end(), named);
+    if (listed != offered.end()) {
       discovery.rejections.push_back(
           kind.rejection(family.family, diag::Code::ranked_out,
                          fmt::format("{} of {} configurations are left out: variants of tiles that are listed, and "
                                      "tiles that are expected to be slower",
-                                     offered.size() - kept, offered.size())));
+                                     offered.end() - listed, offered.size())));
     }
     discovery.candidates.insert(discovery.candidates.end(), std::make_move_iterator(offered.begin()),
-                                std::make_move_iterator(offered.begin() + static_cast<std::ptrdiff_t>(kept)));
+                                std::make_move_iterator(listed));
+    if (!rasters) continue;
+    std::vector<GpuGemmConfig> others;
+    for (const GpuGemmConfig& config : configurations) add_rasters(problem, config, others);
+    std::vector<Candidate> variants;
+    for (const GpuGemmConfig& config : others) offer(config, variants);
+    std::copy_if(std::make_move_iterator(variants.begin()), std::make_move_iterator(variants.end()),
+                 std::back_inserter(discovery.candidates), named);
   }
   const GemmShape& s = problem.shape;
   if (problem.gpu.vendor != nullptr && !s.a_made && !s.b_made && s.products == 1) discover_vendor(problem, discovery);
@@ -147,6 +182,36 @@ double factor_rounding(MathMode math, DType factors) {
   return math == MathMode::Tf32 ? 0x1p-10 : math == MathMode::Tf32x3 ? 0x1p-21 : 0;
 }
 
+bool same_tile(const package::KernelConfig& a, const package::KernelConfig& b) {
+  const auto *x = std::get_if<GpuGemmConfig>(&a), *y = std::get_if<GpuGemmConfig>(&b);
+  return x != nullptr && y != nullptr && x->family == y->family && tile_of(*x) == tile_of(*y);
+}
+
+std::optional<int> steps_between(const package::KernelConfig& a, const package::KernelConfig& b) {
+  const auto *x = std::get_if<GpuGemmConfig>(&a), *y = std::get_if<GpuGemmConfig>(&b);
+  if (x == nullptr || y == nullptr || x->family != y->family) return std::nullopt;
+  const auto octaves = [](int32_t p, int32_t q) {
+    return static_cast<int>(std::ceil(4 * std::abs(std::log2(static_cast<double>(p) / q)) - 1e-9));
+  };
+  const auto read = [](const GpuGemmConfig& c) {
+    return std::tuple(c.spread_a, c.pack_a, c.pack_b, c.a_k_major, c.b_k_major, c.a_rows);
+  };
+  const auto way = [](const GpuGemmConfig& c) { return std::pair(c.copied, c.from_registers); };
+  const int aspects[] = {
+      x->cluster_m != y->cluster_m || x->cluster_n != y->cluster_n,
+      way(*x) != way(*y),
+      x->k_split != y->k_split || x->stream_k != y->stream_k,
+      x->consumers != y->consumers || x->pingpong != y->pingpong || x->persistent != y->persistent,
+      x->group != y->group,
+      x->stages != y->stages && tile_of(*x) == tile_of(*y) && way(*x) == way(*y),
+      read(*x) == read(*y) ? 0 : 2,
+      octaves(x->tile_m, y->tile_m),
+      octaves(x->tile_n, y->tile_n),
+      octaves(x->tile_k, y->tile_k),
+  };
+  return std::accumulate(std::begin(aspects), std::end(aspects), 0);
+}
+
 ProductRounding product_rounding(MathMode math, DType a, DType b) {
   if (!types::is_fp8(a) || !types::is_fp8(b)) return {};
   if (math == MathMode::Fp8TwoLevelAccumulation) return {0x1p-13, 128};
@@ -154,7 +219,7 @@ ProductRounding product_rounding(MathMode math, DType a, DType b) {
 }
 
 Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target,
-                   const MachineFacts& machine) {
+                   const MachineFacts& machine, const Breadth& breadth) {
   Discovery discovery;
   const auto refuse_all = [&](diag::Code code, std::string text) {
     discovery.rejections.push_back({static_cast<uint16_t>(code), {}, std::move(text), {}});
@@ -177,7 +242,7 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
       return refuse_all(diag::Code::packed_unused, "a packed B is given, and CUDA kernels read B where it lies");
     }
     const GpuFacts gpu = machine.gpu.arch == target.arch ? machine.gpu : gpu_facts(target.arch);
-    return discover_gpu({epilogue, shape, gpu}, cuda_kind);
+    return discover_gpu({epilogue, shape, gpu}, cuda_kind, breadth);
   }
   if (target.backend == Backend::metal) {
     if (shape.accumulator == DType::f64)
@@ -186,7 +251,7 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
     if (shape.b_packed)
       return refuse_all(diag::Code::packed_unused, "a packed B is given, and Metal kernels read B where it lies");
     const GpuFacts gpu = metal_facts(target.arch);
-    return discover_gpu({epilogue, shape, gpu}, metal_kind);
+    return discover_gpu({epilogue, shape, gpu}, metal_kind, breadth);
   }
   if (target.backend == Backend::hip) {
     const HipArchitecture* const arch = find_hip(target.arch);
@@ -196,7 +261,7 @@ Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& sh
     }
     if (shape.b_packed)
       return refuse_all(diag::Code::packed_unused, "a packed B is given, and HIP kernels read B where it lies");
-    return discover_gpu({epilogue, shape, arch->facts}, hip_kind);
+    return discover_gpu({epilogue, shape, arch->facts}, hip_kind, breadth);
   }
   MachineFacts facts = machine;
   facts.isa = target.isa;

@@ -108,9 +108,24 @@ struct Discovery {
   std::vector<Rejection> rejections;  // in family order
 };
 
+// Which configurations of GPU families are candidates beside those that are kept of each: variants of their tiles, such
+// as other clusters, ways of the epilogue and raster groups, and tiles that are expected to be slower.
+struct Breadth {
+  bool all = false;                 // every one
+  std::vector<std::string> also{};  // those with these names; others are nobody's
+  bool operator==(const Breadth&) const = default;
+};
+
 // Every family answers: candidates or a reason. Deterministic. For cuda targets machine.gpu describes the device;
 // where its arch is another than the target's, the usual product of the target's is assumed.
 Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target,
-                   const MachineFacts& machine);
+                   const MachineFacts& machine, const Breadth& breadth = {});
+
+// Whether both are of one family of a GPU and make the same tiles of the same slices of K by the same schedule.
+bool same_tile(const package::KernelConfig& a, const package::KernelConfig& b);
+// How far two configurations of one family of a GPU are apart: 1 for each of cluster, way of the epilogue, slices of K,
+// schedule, raster group and stages that differs, 2 where factors are read otherwise, and 4 for twice as many rows or
+// columns (128 and 160: 2), or half as many. Nothing for others.
+std::optional<int> steps_between(const package::KernelConfig& a, const package::KernelConfig& b);
 
 }  // namespace codetta::plan

@@ -90,6 +90,8 @@ bool combines_rows(const GpuProblem& p, const GpuGemmConfig& c) {
          !c.pingpong && (c.family != GpuFamily::Sm90 || c.consumers == 1);
 }
 
+int32_t raster_group(const GpuGemmConfig& c) { return c.tile_n >= 192 ? 16 : 8; }
+
 std::string cuda_kernel_name(const GpuGemmConfig& c, std::string_view arch) {
   std::string name = fmt::format("cuda_{}_{}x{}x{}", package::name_of(c.family), c.tile_m, c.tile_n, c.tile_k);
   if (c.family == GpuFamily::Stream) name += fmt::format("_w{}of{}_s{}", c.consumers, c.threads / 32, c.stages);
@@ -107,6 +109,7 @@ std::string cuda_kernel_name(const GpuGemmConfig& c, std::string_view arch) {
   if (c.from_registers) name += "_reg";
   if (c.copied) name += "_tma";
   if (c.stream_k) name += "_sk";
+  if (c.family == GpuFamily::Sm90 && c.group != raster_group(c)) name += fmt::format("_g{}", c.group);
   if (c.spread_a > 1) name += fmt::format("_sa{}", c.spread_a);
   if (c.pack_a || c.pack_b) name += fmt::format("_p{}{}", c.pack_a ? "a" : "", c.pack_b ? "b" : "");
   return fmt::format("{}_{}", name, arch);

@@ -61,6 +61,8 @@ struct GpuFamilyInfo {
 // have no kernels yet only refuse.
 std::span<const GpuFamilyInfo> cuda_families();
 
+// Rows of tiles of a raster group of Sm90 and Sm100, which names leave unsaid.
+int32_t raster_group(const GpuGemmConfig& config);
 // "cuda_sm90_128x192x64_pp_c2x1_sm_90a"
 std::string cuda_kernel_name(const GpuGemmConfig& config, std::string_view arch);
 std::vector<CostTerm> cuda_cost_terms(const GpuProblem& problem, const GpuFamilyInfo& family,

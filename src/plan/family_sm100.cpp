@@ -162,7 +162,7 @@ std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
         c.consumers = consumers;
         c.cluster_m = row.blocks;
         c.threads = 128 * (1 + consumers);
-        c.group = tile_n >= 192 ? 16 : 8;
+        c.group = raster_group(c);
         if (!place(p, c) || !split_fits(p, c, sm100_shape(p.epilogue, c))) continue;
         if (consumers > 1 && width < 2 * c.piece_cols) continue;  // the second would have nothing to finish
         result.push_back(c);

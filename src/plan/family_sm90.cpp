@@ -371,7 +371,7 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
         c.cluster_m = cluster_m;
         c.cluster_n = cluster_n;
         c.threads = 128 * (1 + row.consumers);
-        c.group = tile_n >= 192 ? 16 : 8;
+        c.group = raster_group(c);
         c.a_rows = rows_of_stage(s, c);
         if (!place(p, c) || (s.a_made && piece_layout(p.epilogue, c).lanes != base.lanes)) continue;
         const Sm90Shape shape = sm90_shape(p.epilogue, c);

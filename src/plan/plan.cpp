@@ -12,7 +12,7 @@ namespace codetta::plan {
 using package::Buffer;
 
 Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std::vector<ArgumentLayout>& layouts,
-                       const Target& target, const MachineFacts& machine) {
+                       const Target& target, const MachineFacts& machine, const Breadth& breadth) {
   const std::vector<ir::NodeId> products = ir::matmuls(graph);
   if (products.empty()) {
     return diag::error(diag::Code::outside_product, "there is no matrix product")
@@ -24,7 +24,7 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
   PlannedKernel kernel;
   CODETTA_TRY(kernel.lowered, lower_epilogue(graph, matmul, layouts));
   kernel.shape = shape_of_run(shape, kernel.lowered, layouts, target.backend);
-  kernel.discovery = discover(kernel.lowered.program, kernel.shape, target, machine);
+  kernel.discovery = discover(kernel.lowered.program, kernel.shape, target, machine, breadth);
   kernel.region.matmul = matmul;
   const std::vector<bool> behind = ir::reachable_from(graph, matmul);
   for (size_t i = 0; i < graph.size(); ++i) {

@@ -107,7 +107,7 @@ enum class Alignment : uint8_t {
 // discovery may be without candidates; its rejections then say why. `layouts` belong to the program's arguments.
 // Errors: E0301..E0309 (the epilogue cannot be fused), E0310 (there is no product).
 Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std::vector<ArgumentLayout>& layouts,
-                       const Target& target, const MachineFacts& machine);
+                       const Target& target, const MachineFacts& machine, const Breadth& breadth = {});
 // A program: one kernel a matmul, with the work that follows it where it can be fused; map kernels for the rest; steps
 // for writes at indices, extern functions, branches and loops, whose graphs are planned likewise. Transposes of factors
 // are folded into the launch. Symbols without a hint are taken as 512 for ranking only. Errors: E0311 where the target

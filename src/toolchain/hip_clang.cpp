@@ -98,17 +98,6 @@ Result<HostCompiler> with_linker(HostCompiler clang, const FindOptions& options)
                  "looked for lld where it is installed and in " + clang.search_path);
 }
 
-// Headers as files, so that the compiler's messages name them and each is read once.
-base::Expected<bool> write_headers(const std::string& folder, const std::vector<CudaHeader>& headers) {
-  for (const CudaHeader& header : headers) {
-    for (size_t slash = header.path.find('/'); slash != std::string_view::npos;
-         slash = header.path.find('/', slash + 1))
-      (void)::mkdir((folder + "/" + std::string(header.path.substr(0, slash))).c_str(), 0700);
-    if (auto written = write_hip_file(folder + "/" + std::string(header.path), header.text); !written) return written;
-  }
-  return true;
-}
-
 // `output`: arguments that say what becomes of the source, which is read from stdin.
 Result<base::ProcessResult> run_clang(const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
                                       const WorkFolder& folder, const std::vector<std::string>& output,
@@ -120,7 +109,7 @@ Result<base::ProcessResult> run_clang(const HostCompiler& clang, const HipJob& j
   arguments.push_back("-I" + folder.path());
   if (!job.precompiled.empty()) {
     const std::string header = folder.path() + "/prelude.pch";
-    if (auto written = write_hip_file(header, job.precompiled); !written)
+    if (auto written = write_work_file(header, job.precompiled); !written)
       return folder_failed(job.label, written.error().message(), {folder.path()});
     arguments.insert(arguments.end(), {"-Xclang", "-include-pch", "-Xclang", header});
   }

@@ -22,13 +22,6 @@ std::string code_object_in(const WorkFolder& folder) { return folder.path() + "/
 
 }  // namespace
 
-base::Expected<bool> write_hip_file(const std::string& path, std::string_view text) {
-  base::WriteOptions how;
-  how.mode = 0600;
-  how.sync = false;
-  return base::write_file_atomically(path, text, how);
-}
-
 Result<base::ProcessResult> run_hip_tool(const std::string& program, std::vector<std::string> arguments,
                                          const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
                                          const WorkFolder& folder, base::ProcessRequest request) {
@@ -99,7 +92,7 @@ Result<void> HipLinker::write_objects() {
     }
   }
   for (size_t i = 0; i < objects_.size(); ++i) {
-    if (auto written = write_hip_file(object_of(i), objects_[i]); !written)
+    if (auto written = write_work_file(object_of(i), objects_[i]); !written)
       return folder_failed(parts_[i].label, written.error().message(), {folder_.path()});
   }
   return {};

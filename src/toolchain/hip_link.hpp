@@ -23,7 +23,6 @@ inline constexpr size_t largest_hip_object = size_t{256} << 20;
 Result<base::ProcessResult> run_hip_tool(const std::string& program, std::vector<std::string> arguments,
                                          const HostCompiler& clang, const HipJob& job, const CompileOptions& options,
                                          const WorkFolder& folder, base::ProcessRequest request = {});
-base::Expected<bool> write_hip_file(const std::string& path, std::string_view text);
 
 // Makes the code object of a kernel's parts in a folder. What is given has to outlive it.
 class HipLinker {

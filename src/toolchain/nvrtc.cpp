@@ -141,8 +141,8 @@ std::string Nvrtc::identity() const {
 
 Result<CudaOutput> Nvrtc::compile_whole(const CudaJob& job, const CudaCompileOptions& options) const {
   const Functions& call = *functions_;
-  const FailedNvrtc failed{*this, job, options};
-  CODETTA_CHECK_OK(check_architecture(failed));
+  const FailedCuda failed{version_text_of("NVRTC", version_), path_, job, options};
+  CODETTA_CHECK_OK(check_architecture(failed, architectures_));
   const auto start = Clock::now();
   const HeaderTexts headers(included_headers(job.source, job.headers));
   std::vector<const char*> flags;
@@ -155,7 +155,7 @@ Result<CudaOutput> Nvrtc::compile_whole(const CudaJob& job, const CudaCompileOpt
   Functions::Program program = nullptr;
   int status = call.create(&program, job.source.c_str(), std::string(nvrtc_source_name).c_str(), headers.count(),
                            headers.texts(), headers.names());
-  if (status != success) return nvrtc_failed(failed, call.error_string(status), "");
+  if (status != success) return cuda_failed(failed, call.error_string(status), "");
   struct Owner {
     const Functions& call;
     Functions::Program program;
@@ -170,16 +170,16 @@ Result<CudaOutput> Nvrtc::compile_whole(const CudaJob& job, const CudaCompileOpt
   output.log = bytes_of(program, call.log_size, call.log);
   while (!output.log.empty() && (output.log.back() == '\0' || output.log.back() == '\n')) output.log.pop_back();
   output.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (status == was_cancelled || (status != success && deadline.passed)) return nvrtc_timed_out(failed, output.seconds);
-  if (status == compilation_failed || status == invalid_option) return nvrtc_rejected(failed, output.log);
+  if (status == was_cancelled || (status != success && deadline.passed)) return cuda_timed_out(failed, output.seconds);
+  if (status == compilation_failed || status == invalid_option) return cuda_rejected(failed, output.log);
   if (status == builtin_failure) return nvrtc_unusable(path_ + " finds its builtins not: " + output.log);
-  if (status != success) return nvrtc_failed(failed, call.error_string(status), output.log);
+  if (status != success) return cuda_failed(failed, call.error_string(status), output.log);
   output.cubin = bytes_of(program, call.cubin_size, call.cubin);
   if (job.want_ptx) {
     output.ptx = bytes_of(program, call.ptx_size, call.ptx);
     while (!output.ptx.empty() && output.ptx.back() == '\0') output.ptx.pop_back();
   }
-  if (output.cubin.empty()) return nvrtc_failed(failed, "it made no binary", output.log);
+  if (output.cubin.empty()) return cuda_failed(failed, "it made no binary", output.log);
   output.remarks = parse_ptxas_remarks(output.log);
   return output;
 }

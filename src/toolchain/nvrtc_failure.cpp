@@ -17,18 +17,14 @@ namespace {
 
 std::string name_of(const CudaJob& job) { return job.label.empty() ? "a kernel" : "'" + job.label + "'"; }
 
-std::string compiler_of(const FailedNvrtc& run) {
-  return fmt::format("NVRTC {}.{}", run.nvrtc.version() / 1000, run.nvrtc.version() % 1000 / 10);
-}
+std::string keep_source(const FailedCuda& run) { return keep_refused(run.options.keep_dir, run.job.source, ".cu"); }
 
-std::string keep_source(const FailedNvrtc& run) { return keep_refused(run.options.keep_dir, run.job.source, ".cu"); }
-
-void add_repro(diag::ErrorBuilder& error, const FailedNvrtc& run, const std::string& kept) {
+void add_repro(diag::ErrorBuilder& error, const FailedCuda& run, const std::string& kept) {
   error.note("the flags were: " + base::join(run.job.flags, " "));
   if (!kept.empty()) error.note("the source is kept as " + kept);
 }
 
-SourceLocation locate(const CompilerMessage& message, const FailedNvrtc& run, const std::string& kept) {
+SourceLocation locate(const CompilerMessage& message, const FailedCuda& run, const std::string& kept) {
   SourceLocation where;
   where.file = message.file;
   where.line = message.line;
@@ -93,6 +89,10 @@ std::vector<CompilerMessage> parse_cuda_messages(std::string_view log) {
   return messages;
 }
 
+std::string version_text_of(std::string_view compiler, int version) {
+  return fmt::format("{} {}.{}", compiler, version / 1000, version % 1000 / 10);
+}
+
 Error nvrtc_unusable(const std::string& why) {
   return diag::error(diag::Code::cuda_compiler_unusable, "the CUDA compiler can not be used")
       .reason(why)
@@ -101,58 +101,64 @@ Error nvrtc_unusable(const std::string& why) {
           "in cuda_home");
 }
 
-Error nvrtc_rejected(const FailedNvrtc& run, const std::string& log) {
+Error cuda_rejected(const FailedCuda& run, const std::string& log) {
   if (auto undefined =
-          undefined_in_users(run.job.label, run.job.source, log, fmt::format("{} said: {}", compiler_of(run), log)))
+          undefined_in_users(run.job.label, run.job.source, log, fmt::format("{} said: {}", run.compiler, log)))
     return *std::move(undefined);
   const std::string kept = keep_source(run);
   const auto messages = parse_cuda_messages(log);
   const RefusedSource refused = refused_source(run.job.source, nvrtc_source_name, log, messages, "another toolkit");
   auto error = diag::error(refused.code, fmt::format("the compiler rejected the source of {}", name_of(run.job)));
   const auto errors = std::count_if(messages.begin(), messages.end(), [](const auto& one) { return one.is_error; });
-  error.reason(errors == 0 ? fmt::format("{} said: {}", compiler_of(run), log.empty() ? "nothing" : log)
-                           : fmt::format("{} found {} error{}", compiler_of(run), errors, errors == 1 ? "" : "s"));
+  error.reason(errors == 0 ? fmt::format("{} said: {}", run.compiler, log.empty() ? "nothing" : log)
+                           : fmt::format("{} found {} error{}", run.compiler, errors, errors == 1 ? "" : "s"));
   show_errors(error, messages, run.job.source,
               [&](const CompilerMessage& message) { return locate(message, run, kept); });
   add_repro(error, run, kept);
   return error.help(refused.help);
 }
 
-Error nvrtc_timed_out(const FailedNvrtc& run, double seconds) {
+Error cuda_timed_out(const FailedCuda& run, double seconds) {
   auto error =
       diag::error(diag::Code::compile_timeout, fmt::format("the compiler did not finish {} in time", name_of(run.job)));
   error.reason(
-      fmt::format("{} was ended after {:.1f} s of {:.1f}", compiler_of(run), seconds, run.options.timeout_seconds));
+      fmt::format("{} was ended after {:.1f} s of {:.1f}", run.compiler, seconds, run.options.timeout_seconds));
   add_repro(error, run, keep_source(run));
   return error.help("raise the timeout or free the machine");
 }
 
-Error nvrtc_failed(const FailedNvrtc& run, const std::string& why, const std::string& log) {
+Error cuda_failed(const FailedCuda& run, const std::string& why, const std::string& log) {
   auto error = diag::error(diag::Code::compiler_failed, fmt::format("the compiler failed on {}", name_of(run.job)));
-  error.reason(fmt::format("{}: {}{}{}", compiler_of(run), why, log.empty() ? "" : "; ", log));
+  error.reason(fmt::format("{}: {}{}{}", run.compiler, why, log.empty() ? "" : "; ", log));
   add_repro(error, run, keep_source(run));
   return error.help("another toolkit may take the source; if memory was short, compile fewer kernels at a time");
 }
 
-Result<void> check_architecture(const FailedNvrtc& run) {
-  const std::vector<int>& known = run.nvrtc.architectures();
-  if (known.empty()) return {};
-  for (const std::string& flag : run.job.flags) {
+std::string architecture_of(const CudaJob& job) {
+  for (const std::string& flag : job.flags) {
     const size_t at = flag.find('=');
-    if (at == std::string::npos || flag.find("arch") > at) continue;
-    const std::string arch = flag.substr(at + 1);
-    const size_t digits = arch.find('_');
-    int number = 0;
-    if (digits != std::string::npos) std::from_chars(arch.data() + digits + 1, arch.data() + arch.size(), number);
-    if (std::find(known.begin(), known.end(), number) != known.end()) return {};
-    std::string list;
-    for (const int one : known) list += fmt::format("{}sm_{}", list.empty() ? "" : ", ", one);
-    return diag::error(diag::Code::cuda_architecture,
-                       fmt::format("{} does not know the architecture {}", compiler_of(run), arch))
-        .reason(fmt::format("{} compiles for {}", run.nvrtc.path(), list))
-        .help("install a CUDA toolkit that knows it, or name one of these architectures");
+    if (at != std::string::npos && flag.find("arch") <= at) return flag.substr(at + 1);
   }
   return {};
+}
+
+Error cuda_architecture_unknown(const FailedCuda& run, const std::string& known) {
+  return diag::error(diag::Code::cuda_architecture,
+                     fmt::format("{} does not know the architecture {}", run.compiler, architecture_of(run.job)))
+      .reason(fmt::format("{} compiles for {}", run.path, known))
+      .help("install a CUDA toolkit that knows it, or name one of these architectures");
+}
+
+Result<void> check_architecture(const FailedCuda& run, const std::vector<int>& known) {
+  const std::string arch = architecture_of(run.job);
+  if (known.empty() || arch.empty()) return {};
+  const size_t digits = arch.find('_');
+  int number = 0;
+  if (digits != std::string::npos) std::from_chars(arch.data() + digits + 1, arch.data() + arch.size(), number);
+  if (std::find(known.begin(), known.end(), number) != known.end()) return {};
+  std::string list;
+  for (const int one : known) list += fmt::format("{}sm_{}", list.empty() ? "" : ", ", one);
+  return cuda_architecture_unknown(run, list);
 }
 
 }  // namespace codetta::toolchain

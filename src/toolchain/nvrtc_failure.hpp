@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to the room: the errors of NVRTC, and its messages taken apart.
+// Private to the room: the errors of NVRTC and nvcc, and their messages taken apart.
 #pragma once
 
 #include <string>
@@ -13,18 +13,23 @@ namespace codetta::toolchain {
 
 inline constexpr std::string_view nvrtc_source_name = "kernel.cu";  // the same in all, so that binaries do not differ
 
-struct FailedNvrtc {
-  const Nvrtc& nvrtc;
+struct FailedCuda {
+  std::string compiler;  // "NVRTC 13.0"
+  std::string path;
   const CudaJob& job;
   const CudaCompileOptions& options;
 };
+std::string version_text_of(std::string_view compiler, int version);  // "NVRTC", 13000: "NVRTC 13.0"
 
 Error nvrtc_unusable(const std::string& why);
-Error nvrtc_rejected(const FailedNvrtc& run, const std::string& log);
-Error nvrtc_timed_out(const FailedNvrtc& run, double seconds);
-Error nvrtc_failed(const FailedNvrtc& run, const std::string& why, const std::string& log);
+Error cuda_rejected(const FailedCuda& run, const std::string& log);
+Error cuda_timed_out(const FailedCuda& run, double seconds);
+Error cuda_failed(const FailedCuda& run, const std::string& why, const std::string& log);
+std::string architecture_of(const CudaJob& job);  // "sm_90a"; "" where no flag says it
+// E0532. `known`: what the compiler says that it compiles for.
+Error cuda_architecture_unknown(const FailedCuda& run, const std::string& known);
 // Errors: E0532.
-Result<void> check_architecture(const FailedNvrtc& run);
+Result<void> check_architecture(const FailedCuda& run, const std::vector<int>& known);
 
 // Lines of the forms file(line): severity: text, with a number such as #20-D after the severity, and those of the
 // assembler.

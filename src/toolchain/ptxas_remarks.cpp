@@ -65,7 +65,9 @@ std::vector<PtxasRemarks> parse_ptxas_remarks(std::string_view log) {
   const auto serializes = [](int number) { return number >= 7510 && number <= 7519; };
   bool early_serialized = false;
   for (const std::string_view line : base::split(log, '\n')) {
-    if (!line.starts_with("ptxas")) continue;
+    // Below "Function properties" ptxas by itself, as nvcc calls it, leaves its name out.
+    const bool properties = line.starts_with("    ") && line.find("bytes stack frame") != std::string_view::npos;
+    if (!line.starts_with("ptxas") && !properties) continue;
     if (line.find("Compiling entry function") != std::string_view::npos) {
       all.emplace_back().kernel = kernel_name(name_in(line));
       continue;

@@ -56,4 +56,21 @@ Result<WorkFolder> make_work_folder(const WorkFolderWish& wish) {
   return folder_failed(wish.label, last.message(), wish.parents);
 }
 
+base::Expected<bool> write_work_file(const std::string& path, std::string_view text) {
+  base::WriteOptions how;
+  how.mode = 0600;
+  how.sync = false;
+  return base::write_file_atomically(path, text, how);
+}
+
+base::Expected<bool> write_headers(const std::string& folder, const std::vector<CudaHeader>& headers) {
+  for (const CudaHeader& header : headers) {
+    for (size_t slash = header.path.find('/'); slash != std::string_view::npos;
+         slash = header.path.find('/', slash + 1))
+      (void)::mkdir((folder + "/" + std::string(header.path.substr(0, slash))).c_str(), 0700);
+    if (auto written = write_work_file(folder + "/" + std::string(header.path), header.text); !written) return written;
+  }
+  return true;
+}
+
 }  // namespace codetta::toolchain

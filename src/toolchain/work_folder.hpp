@@ -7,6 +7,7 @@
 
 #include "base/files.hpp"
 #include "base/result.hpp"
+#include "toolchain/nvrtc.hpp"
 
 namespace codetta::toolchain {
 
@@ -25,5 +26,10 @@ struct WorkFolderWish {
 };
 // Errors: E0507.
 Result<WorkFolder> make_work_folder(const WorkFolderWish& wish);
+
+// A file of it, which nobody else reads and no power failure matters to.
+base::Expected<bool> write_work_file(const std::string& path, std::string_view text);
+// Headers as files, so that the compiler's messages name them and each is read once.
+base::Expected<bool> write_headers(const std::string& folder, const std::vector<CudaHeader>& headers);
 
 }  // namespace codetta::toolchain

@@ -17,7 +17,7 @@ constexpr std::array<const char*, 2> usual_libraries = {"libcuda.so.1", "/usr/li
 
 constexpr std::string_view help_driver =
     "install the NVIDIA driver (its libcuda.so.1) on this machine, pass the GPU into the container, or choose the "
-    "target 'cpu'; for emitting alone name an architecture, such as cuda:sm_90a";
+    "target 'cpu'; to compile alone name an architecture, such as cuda:sm_90a";
 
 Error driver_missing(const std::string& headline, const std::string& reason) {
   return diag::error(diag::Code::driver_missing, headline).reason(reason).help(std::string(help_driver));

@@ -23,7 +23,7 @@ TEST_F(CudaErrors, NoDriver) {
   Context c = Context::make(without).value();
   expect(Device::open(c), Code::driver_missing, "/nonexistent/libcuda.so.1");
   expect(device_count(c), Code::driver_missing, "");
-  expect(find(p, c, "cuda"), Code::driver_missing, "for emitting alone name an architecture, such as cuda:sm_90a");
+  expect(find(p, c, "cuda"), Code::driver_missing, "to compile alone name an architecture, such as cuda:sm_90a");
   const KernelList crossed = find(p, c, "cuda:sm_80").value();
   ASSERT_FALSE(crossed.empty());
   expect(crossed[0].prepare(p.arguments), Code::driver_missing, "");
