@@ -101,6 +101,10 @@ Result<std::unique_ptr<Prepared>> prepare(GemmArguments arguments, const char* o
     if (!report) return std::move(report).error();
   }
   auto kernels = find_kernels(made->arguments, *target, options, context_for(vendor));
+  if (kernels && kernels->empty() && only[0] != 0) {  // a variant that is not listed
+    options.all = true;
+    kernels = find_kernels(made->arguments, *target, options, context_for(vendor));
+  }
   if (!kernels) return std::move(kernels).error();
   made->kernels = *std::move(kernels);
   auto execution = made->kernels.prepare(made->arguments, &made->kernel);

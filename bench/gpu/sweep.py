@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How good the cost model's pick is: every kernel that discovery offers for a row of suite.py, timed in turn with the others and with
 PyTorch's product. Usage: sweep.py BRIDGE.so [--rows 1,2,...] [--seconds S] [--jobs J] [--check] [--only TEXT] [--show N]
+[--tune N]
 
-The last line counts the rows whose first kernel is within 5 % of the fastest, and whose four first hold one within 2 %."""
+With --tune what `tune` finds with N candidates, variants that discovery does not list among them, is timed beside the others. The last line counts the rows whose first kernel is within 5 % of the fastest, and whose four first hold one within 2 %."""
 import concurrent.futures
 import sys
+import time
 
 import torch
 
@@ -17,6 +19,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="hold each kernel's results against float64")
     parser.add_argument("--only", default="")
     parser.add_argument("--show", type=int, default=12)
+    parser.add_argument("--tune", type=int, default=0)
     options = parser.parse_args()
     bridge, wanted = suite.start(options)
     rows = first_good = four_good = 0
@@ -26,14 +29,21 @@ def main():
         case = suite.Case(row)
         case.draw(bridge)
         kernels = [(kernel, us) for kernel, us in bridge.kernels(case, case.sets[0]) if options.only in kernel]
-        estimated = dict(kernels)
+        estimated, tuned, took_tuning = dict(kernels), "", 0.0
+        if options.tune:
+            before = time.monotonic()
+            handle = bridge.prepare(case, case.sets[0], candidates=options.tune)
+            took_tuning = time.monotonic() - before
+            tuned, _ = bridge.describe(handle)
+            bridge.code.bridge_release(handle)
         handles, errors = {}, {}
+        names = list(dict.fromkeys([kernel for kernel, _ in kernels] + [tuned] * (tuned != "")))
 
         def prepare(kernel):
             return [bridge.prepare(case, t, only=kernel) for t in case.sets]
 
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            made = {kernel: pool.submit(prepare, kernel) for kernel, _ in kernels}
+            made = {kernel: pool.submit(prepare, kernel) for kernel in names}
         for kernel, result in made.items():
             if result.exception():
                 errors[kernel] = " ".join(str(result.exception()).split())[:100]
@@ -63,6 +73,9 @@ def main():
         four_good += min(took[kernel] for kernel in order[:4]) <= 1.02 * best
         print(f"row {row.number}: {row.m} x {row.n} x {row.k} {suite.NAMES[row.dtype]} {row.epilogue}: cuBLAS alone {took['cuBLAS alone']:.2f}, "
               f"best {own[0][1]} {best:.2f}, pick {order[0]} {pick:.2f} ({pick / best:.3f} of the best)")
+        if tuned in took:
+            print(f"    tuned over {options.tune} in {took_tuning:.1f} s: {tuned} {took[tuned]:.2f} ({took[tuned] / pick:.3f} of the pick, {took[tuned] / best:.3f} of the best listed)"
+                  + ("" if tuned in estimated else ", not listed"))
         for us, kernel in own[:options.show]:
             note = f"  WRONG {wrong[kernel]:.1e}" if kernel in wrong else ""
             print(f"    {us:9.2f} us, estimated {estimated[kernel]:9.2f} (place {order.index(kernel) + 1:2d})  {kernel}{note}")
