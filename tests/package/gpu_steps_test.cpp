@@ -315,5 +315,76 @@ TEST_F(GpuLibrarySteps, ASizeInDeviceMemory) {
   gpu_.fake.capturing.clear();
 }
 
+// The count is copied in the call, as if a kernel had made it; then a function makes as many elements.
+TEST_F(GpuLibrarySteps, SizesThatTheCallComputes) {
+  const uint32_t given = buffer("given", Buffer::Role::Argument, DType::i32, {}),
+                 x = buffer("x", Buffer::Role::Argument, DType::f32, {c(8)}),
+                 y = buffer("y", Buffer::Role::Output, DType::f32, {c(8)});
+  const Dim n = Dim::symbol("n"), m = Dim::symbol("m");
+  const uint32_t count = buffer("count", Buffer::Role::Temporary, DType::i32, {}),
+                 kept = buffer("kept", Buffer::Role::Temporary, DType::f32, {c(8)}),
+                 part = buffer("part", Buffer::Role::Temporary, DType::f32, {n}),
+                 own = buffer("own", Buffer::Role::Temporary, DType::f32, {n}),
+                 end = buffer("end", Buffer::Role::Temporary, DType::f32, {n}),
+                 got = buffer("got", Buffer::Role::Temporary, DType::f32, {m}),
+                 front = buffer("front", Buffer::Role::Temporary, DType::f32, {m});
+  made_.pools = {{0, c(128), 64}, {0, n * c(4), 64}};
+  made_.result_count = 1;
+  made_.steps = {AllocateFromPool{count, 0, {}},
+                 Copy{given, count},
+                 AllocateFromPool{kept, 0, c(64)},
+                 Copy{x, kept},
+                 DefineSymbol{"n", count, 0, DefineSymbol::From::Value},
+                 Check{RangeGuard{n, c(0), c(8), "`x[:n]`"}},
+                 Free{count},
+                 Fill{y},
+                 Reinterpret{kept, part},
+                 AllocateFromPool{own, 1, {}},
+                 Copy{part, own},
+                 Reinterpret{y, end},
+                 Copy{own, end},
+                 Free{own},
+                 Free{kept},
+                 CallExtern{"make", {}, CallExtern::Form::Alloc, {}, 0, 1},
+                 DefineSymbol{"m", 0, 0, DefineSymbol::From::OutputSize},
+                 SelectOutput{0, 0, got},
+                 Reinterpret{y, front},
+                 Copy{got, front},
+                 Free{got},
+                 Return{}};
+  ASSERT_EQ(find_defect(made_).value_or(""), "");
+  ASSERT_EQ(build("computed"), "");
+  Seen seen;
+  using Set = int (*)(Function, void*);
+  ASSERT_EQ(library_.symbol<Set>("_set_extern_make")(make, &seen), 0);
+  const std::vector<TensorView> views = {gpu_.tensor(DType::i32, {}), gpu_.tensor(DType::f32, {8}),
+                                         gpu_.tensor(DType::f32, {8})};
+  for (int i = 0; i < 8; ++i) views[1].as<float>()[i] = static_cast<float>(i + 11);
+  for (const int32_t size : {6, 8, 4, 6}) {
+    *views[0].as<int32_t>() = size;
+    gpu_.fake.calls.clear();
+    ASSERT_EQ(library_.call("f", views), 0) << library_.error();
+    EXPECT_EQ(gpu_.fake.count("cuMemcpyDtoHAsync_v2"), 1U);
+    for (int i = 4; i < 8; ++i) EXPECT_EQ(views[2].as<float>()[i], i < size ? static_cast<float>(i + 11) : 0);
+    EXPECT_EQ(views[2].as<float>()[3], 4) << "of the function";
+  }
+  EXPECT_EQ(seen.released, 4);
+  for (const int32_t size : {9, -1}) {
+    *views[0].as<int32_t>() = size;
+    EXPECT_NE(library_.call("f", views), 0);
+    EXPECT_EQ(library_.error().substr(0, 5), "E0610") << library_.error();
+  }
+  const auto stream = runtime::cuda::OwnedStream::make(gpu_.device).value();
+  gpu_.fake.capturing.insert(stream.get());
+  gpu_.fake.calls.clear();
+  *views[0].as<int32_t>() = 3;
+  EXPECT_NE(library_.call("f", views, nullptr, 0, stream.get()), 0);
+  EXPECT_EQ(library_.error(),
+            "E0646: a call whose sizes are found in it can not be captured: count is a size that is read from device "
+            "memory");
+  EXPECT_EQ(gpu_.fake.count("cuMemcpyAsync"), 0U) << "nothing has been enqueued";
+  gpu_.fake.capturing.clear();
+}
+
 }  // namespace
 }  // namespace codetta::test

@@ -39,8 +39,9 @@ std::vector<const package::Step*> puts_of(const package::Package& package) {
 std::vector<const package::Step*> sizes_read_by(const package::Package& package) {
   return all_steps(package, [&](const package::Step& step) {
     const auto* define = std::get_if<package::DefineSymbol>(&step);
-    return define != nullptr && define->from == package::DefineSymbol::From::Value &&
-           !package.buffers[define->buffer].is_scalar;
+    if (define == nullptr || define->from != package::DefineSymbol::From::Value) return false;
+    const package::Buffer& buffer = package.buffers[define->buffer];  // what a call computes is read where it stands
+    return buffer.role == package::Buffer::Role::Argument && !buffer.is_scalar;
   });
 }
 bool starts_with_map(const package::Package& package) {
