@@ -20,7 +20,7 @@
 
 namespace codetta::package {
 
-inline constexpr uint32_t package_format = 8;
+inline constexpr uint32_t package_format = 9;
 
 // A tensor or scalar that lives during a run. Sizes are expressions over the package's symbols.
 struct Buffer {

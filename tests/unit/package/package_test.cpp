@@ -280,9 +280,9 @@ TEST(Package, EveryPrefixAndEveryFlippedBitIsDamaged) {
 
 TEST(Package, AnotherFormatSaysSo) {
   std::string bytes = test::sample_package().encode();
-  bytes[8] = 9;
+  bytes[8] = 10;
   EXPECT_EQ(reason_of(Package::decode(bytes)),
-            "it has format 9, this library reads " + std::to_string(package::package_format));
+            "it has format 10, this library reads " + std::to_string(package::package_format));
   EXPECT_EQ(reason_of(Package::decode("hello")), "its 5 bytes do not begin as a package does");
 }
 
