@@ -76,7 +76,9 @@ void Evaluator<T>::matmul_real(ir::NodeId of_a, ir::NodeId of_b, int64_t step, B
   const bool rounds = d == DType::f32 && deciding == DType::f32 && problem_.options.factor_rounding > 0;
   const T off = rounds ? T(problem_.options.factor_rounding) : T(0), rounded = off * (2 + off);
   const T absolute = T(k) * T(types::min_subnormal(d));
-  const T flush = T(model.flush_below);
+  // A rounded factor has bits down to 2^-136 (TF32's least), or none below f32's normal numbers; so has what a second
+  // one makes up for.
+  const T flush = std::max(T(model.flush_below), rounds ? T(0x1p-126) : T(0));
 
   // What is read in parts is as the input has it.
   Factor<T> fa({true, stored_items(sa), m}, in_parts_[of_a.index()] || all_points(a), flush);

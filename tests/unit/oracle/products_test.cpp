@@ -125,6 +125,20 @@ double width_of(Data a, Data b, const OracleOptions& options) {
   return e.high - e.low;
 }
 
+// Of factors below 2^-115 a second TF32 keeps less than the 11 bits that the first one lacks, and below 2^-136 nothing:
+// an H100 gave 3.78e-39 for 4.1159e-39, a sum of 32 products of a subnormal factor.
+TEST(Products, RoundedFactorsThatAreSmall) {
+  OracleOptions options;
+  options.factor_rounding = 0x1p-21;
+  const double off = 4.1159e-39 - 3.78e-39;
+  const Data ones(DType::f32, {1, 32}, std::vector<double>(32, 0.75)),
+      small(DType::f32, {32, 1}, std::vector<double>(32, 1.7e-40));
+  EXPECT_LT(width_of(ones, small, {}), off);
+  EXPECT_GT(width_of(ones, small, options), off);
+  const Data larger(DType::f32, {32, 1}, std::vector<double>(32, 1.7e-30));
+  EXPECT_LT(width_of(ones, larger, options), 1e-5 * 1.7e-30 * 32);
+}
+
 // 8-bit floats whose sums keep 13 bits: exact where these hold every product, and only there.
 TEST(Products, SumsOfFewerBits) {
   const auto width = [](const std::vector<double>& values, double rounding, int64_t run = 0) {
