@@ -553,7 +553,7 @@ def dropout(x, p, seed):
     bits = builtins.int(seed.array.reshape(())) & 0xFFFFFFFFFFFFFFFF
     block = index >> np.uint64(2)
     words = philox4x32([block & np.uint64(0xFFFFFFFF), block >> np.uint64(32), 0, 0], [bits & 0xFFFFFFFF, bits >> 32])
-    word = np.choose(index & np.uint64(3), words)
+    word = np.choose((index & np.uint64(3)).astype(np.int64), words)
     uniform = (word >> np.uint32(8)).astype(np.float64) * 2.0**-24
     probability = builtins.float(np.float32(p.array.reshape(())))
     with np.errstate(all="ignore"):
