@@ -658,7 +658,10 @@ class Generator {
       body_ += "    " + count + " = sum(cast(" + row + " > 0.0, i64), keepdim=False)\n";
       use(j);
     }
-    if (count.empty()) count = add_parameter(pick(2) == 0 ? DType::i64 : DType::u8, {}, size_of(rows) + 1);
+    if (count.empty()) {
+      if (!rows.is_constant()) return false;  // other runs have fewer rows than a number drawn for this one
+      count = add_parameter(pick(2) == 0 ? DType::i64 : DType::u8, {}, size_of(rows) + 1);
+    }
     const std::string x = use(i), rest = rows.to_string() + " - " + count;
     switch (pick(4)) {
       case 0:
