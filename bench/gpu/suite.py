@@ -36,7 +36,15 @@ class Scalar(ctypes.Structure):
 class Bridge:
     def __init__(self, path):
         self.code = ctypes.CDLL(path)
-        self.code.bridge_prepare.restype = ctypes.c_void_p
+        # All are declared: undeclared, an integer that goes over the stack is 32 bits wide, whatever lies above them.
+        text, integer, size = ctypes.c_char_p, ctypes.c_int32, ctypes.c_int64
+        for name, result, arguments in (
+                ("prepare", ctypes.c_void_p, [text, ctypes.POINTER(Tensor), integer, ctypes.POINTER(Scalar), integer, text, text, integer, integer, text, size]),
+                ("kernels", integer, [text, ctypes.POINTER(Tensor), integer, text, text, size]),
+                ("run", integer, [ctypes.c_void_p, ctypes.c_void_p, text, size]),
+                ("describe", None, [ctypes.c_void_p, text, size]), ("release", None, [ctypes.c_void_p])):
+            function = getattr(self.code, f"bridge_{name}")
+            function.restype, function.argtypes = result, arguments
         self.message = ctypes.create_string_buffer(8192)
 
     @staticmethod
