@@ -188,11 +188,14 @@ TEST_F(DeviceStreams, AProgramAsOneGraph) {
 }
 
 TEST_F(DeviceStreams, CompilingDuringACaptureIsRefusedAndTheCaptureSurvives) {
-  const Problem prepared = product(128, 64, 32), fresh = product(120, 72, 40, f16), summed = reducing(64, 64, 64);
+  const Problem prepared = product(128, 64, 32), fresh = product(120, 72, 40, f16);
+  const Problem summed = reducing(64, 1024, 64);  // more columns than a piece has, so that their sums need a workspace
   const DeviceStream stream = DeviceStream::make(*device_).value();
   Execution execution = kernels(prepared).prepare(prepared.arguments).value();
   const KernelList other = kernels(fresh), sums = kernels(summed);
-  ASSERT_TRUE(sums.prepare(summed.arguments));
+  const auto ready = sums.prepare(summed.arguments);
+  ASSERT_TRUE(ready);
+  ASSERT_GT(ready->workspace_size(), 0);
   begin(stream);
   EXPECT_EQ(code_of(other[0].run(fresh.arguments, stream)), 535);  // E0535
   EXPECT_EQ(code_of(sums[0].run(summed.arguments, stream)), 646);  // E0646
