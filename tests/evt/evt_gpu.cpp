@@ -286,7 +286,9 @@ Result<void> run_case(const Device& device, const Case& c, const Options& option
       if (row.verdict != "right") std::printf("%s", checked->text.c_str());
       continue;
     }
-    const auto kernels = find_kernels(tensors.arguments, own);
+    // Without the cache: in gpu_check a run for another target has left the same kernels there.
+    static Context uncached = Context::make({.cache_enabled = false}).value();
+    const auto kernels = find_kernels(tensors.arguments, own, {}, uncached);
     if (!kernels || kernels->empty()) continue;
     const auto start = std::chrono::steady_clock::now();
     // As tune does: a kernel that the assembler cannot hold in registers leaves its place to the next.
