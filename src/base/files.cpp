@@ -208,6 +208,18 @@ struct Target {
   std::string name;
   WriteOptions with;
 };
+// What a link to no file names, behind all further ones; the path itself where it is no link.
+std::string behind_links(std::string path) {
+  constexpr int most = 40;  // as the system follows
+  std::array<char, 4096> to;
+  for (int link = 0; link < most; ++link) {
+    const ssize_t length = ::readlink(path.c_str(), to.data(), to.size());
+    if (length <= 0 || static_cast<size_t>(length) == to.size()) break;
+    const std::string_view next(to.data(), static_cast<size_t>(length));
+    path = next[0] == '/' ? std::string(next) : path.substr(0, path.rfind('/') + 1) + std::string(next);
+  }
+  return path;
+}
 Expected<Target> target_of(const std::string& path, const WriteOptions& options, const SystemCalls& calls) {
   struct stat info {};
   std::string target = path;
@@ -222,6 +234,10 @@ Expected<Target> target_of(const std::string& path, const WriteOptions& options,
       target = resolved;
       ::free(resolved);
     }
+  } else if (errno == ENOENT) {
+    target = behind_links(path);
+  } else {  // links in a circle, a name that is too long
+    return last_error("write", path);
   }
   const size_t slash = target.rfind('/');
   const std::string folder_path = slash == std::string::npos ? "." : target.substr(0, std::max<size_t>(slash, 1));

@@ -45,14 +45,31 @@ struct Place {
   std::string target;
   mode_t mode = 0666;  // who could not read or write the file before can't afterwards
 };
+// Where a link leads to that leads to no file yet; `file` itself where it is no link.
+std::string behind_links(const std::string& file) {
+  namespace fs = std::filesystem;
+  constexpr int most = 40;  // as the system follows
+  std::error_code failed;
+  fs::path at = file;
+  for (int link = 0; link < most && fs::is_symlink(fs::symlink_status(at, failed)); ++link) {
+    const fs::path to = fs::read_symlink(at, failed);
+    if (failed) break;
+    at = at.parent_path() / to;  // `to` alone where it is absolute
+  }
+  return at.string();
+}
+
 // Looks at what is there, as far as that can be told before writing. Errors: E0623.
 Result<Place> place_of(const std::string& file) {
   using std::filesystem::file_type;
   std::error_code failed;
   const file_type kind = std::filesystem::status(file, failed).type();  // of what a link leads to
   if (kind == file_type::directory) return unwritable(file, "it is a folder");
+  // Links in a circle, a name that is too long, a folder that may not be entered.
+  if (kind == file_type::none) return unwritable(file, failed.message());
   Place place{true, file};
-  if (kind != file_type::regular && kind != file_type::not_found && kind != file_type::none) place.replaced = false;
+  if (kind == file_type::not_found) place.target = behind_links(file);
+  if (kind != file_type::regular && kind != file_type::not_found) place.replaced = false;
   if (kind == file_type::regular) {
     if (::access(file.c_str(), W_OK) != 0) return unwritable(file, std::strerror(errno));
     // The file behind a link is replaced, not the link.
@@ -149,7 +166,7 @@ namespace {
 std::string spelled(const std::string& path) {
   std::error_code failed;
   const std::filesystem::path whole =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(path, failed), failed);
+      std::filesystem::weakly_canonical(std::filesystem::absolute(behind_links(path), failed), failed);
   return failed ? path : whole.string();
 }
 

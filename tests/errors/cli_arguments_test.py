@@ -143,6 +143,20 @@ def places(folder, cache):
     expect(0, "", *relu, "--out", f"D={link}")
     if not link.is_symlink() or plain.read_bytes() != wanted:
         FAILURES.append("--out replaced a link, not the file behind it")
+    # A link to a file that is not there yet makes that file, for two outputs as for one; links in a circle lead nowhere.
+    ahead, absent, circle = (folder / name for name in ("ahead.npy", "absent.npy", "circle.npy"))
+    ahead.symlink_to(absent.name)
+    expect(2, "D and F would be written to the same place", *relu, "--out", f"D={ahead}", "--out", f"F={absent}")
+    expect(0, "", *relu, "--out", f"D={ahead}")
+    if not ahead.is_symlink() or not absent.exists() or absent.read_bytes() != wanted:
+        FAILURES.append("--out did not make the file that a link leads to")
+    circle.symlink_to(circle.name)
+    for nowhere, why in ((circle, "Too many levels of symbolic links"), (folder / ("x" * 300 + ".npy"), "File name too long")):
+        early = expect(3, f"cannot write {nowhere}\nnote: {why}", *relu, "--out", f"D={nowhere}")
+        if early.stdout:
+            FAILURES.append(f"{nowhere} was found not to be writable after the work\n{early.stdout}")
+    if not circle.is_symlink():
+        FAILURES.append("--out replaced a link that leads to itself")
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
         expect(0, "", *relu, "--out", f"D={pipe}")

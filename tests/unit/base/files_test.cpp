@@ -152,6 +152,25 @@ TEST_F(Files, ReadAtTakesPlainNamesOfRegularFilesOnly) {
   EXPECT_EQ(*read_file(path("link"), 10), "data");
 }
 
+TEST_F(Files, WritesGoToWhatALinkNamesAlthoughItIsNotThere) {
+  ASSERT_EQ(::mkdir(path("sub").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink("sub/next", path("link").c_str()), 0);
+  ASSERT_EQ(::symlink("../made", path("sub/next").c_str()), 0);
+  ASSERT_TRUE(write_file_atomically(path("link"), "data"));
+  EXPECT_EQ(*read_file(path("made"), 10), "data");
+  struct stat info {};
+  for (const char* link : {"link", "sub/next"}) {
+    ASSERT_EQ(::lstat(path(link).c_str(), &info), 0);
+    EXPECT_TRUE(S_ISLNK(info.st_mode)) << link;
+  }
+  ASSERT_EQ(::symlink("circle", path("circle").c_str()), 0);
+  EXPECT_EQ(write_file_atomically(path("circle"), "data").error(), (SystemError{ELOOP, "write", path("circle")}));
+  ASSERT_EQ(::lstat(path("circle").c_str(), &info), 0);
+  EXPECT_TRUE(S_ISLNK(info.st_mode));
+  const std::string long_name = path(std::string(300, 'x'));
+  EXPECT_EQ(write_file_atomically(long_name, "data").error(), (SystemError{ENAMETOOLONG, "write", long_name}));
+}
+
 TEST_F(Files, DescriptorsAreCloseOnExec) {
   put("f", "data");
   const FileDescriptor folder = opened();
