@@ -66,8 +66,9 @@ void Lowerer::prepare_call(Frame& frame) {
     auto& error = report_.error(Code::function_unknown, span, fmt::format("function '{}' is not known", callee));
     const std::string near = shown ? nearest_function(callee) : std::string();
     error.reason("it is neither a function of the language nor defined in this text");
-    error.help(near.empty() ? "define it in the same text, or see docs/language.md for the functions"
-                            : fmt::format("did you mean {}?", signature(*find_function(near))));
+    error.help(callee == "float" || callee == "int" ? "write the number itself, as 0.5, inf or nan, or cast(x, f32)"
+               : near.empty() ? "define it in the same text, or see docs/language.md for the functions"
+                              : fmt::format("did you mean {}?", signature(*find_function(near))));
   } else if (info->lowering == Lowering::Unavailable) {
     report_.error(Code::not_in_version, span, fmt::format("function '{}' is not in this version", callee))
         .reason("it is planned for programs")

@@ -76,9 +76,19 @@ void Parser::top_level() {
     skip_line();
     return;
   }
-  report_.error(Code::statement_unsupported, token_.span, "statement outside of a function")
+  const diag::Span span = token_.span;
+  std::string name;  // of a number, as Python has at the top of a file: alpha = 0.5
+  if (token_.kind == TokenKind::Name) {
+    name = lexer_.text(span);
+    token_ = lexer_.next();
+    if (at("=")) token_ = lexer_.next();
+    if (token_.kind != TokenKind::Int && token_.kind != TokenKind::Float) name.clear();
+  }
+  report_.error(Code::statement_unsupported, span, "statement outside of a function")
       .reason("a text is a list of functions")
-      .help("write def epilogue(accum, ...): and put the statements in its body");
+      .help(name.empty() ? "write def epilogue(accum, ...): and put the statements in its body"
+                         : fmt::format("write the number where {0} is used, or make {0} a parameter of the function",
+                                       name.substr(0, 64)));
   complete_ = false;
   skip_line();
   skip_block();

@@ -45,7 +45,13 @@ bool Parser::rejected_statement(bool in_function) {
   const std::string_view word = lexer_.text(token_.span);
   if (one_of(word, {"if", "elif", "else", "for", "while", "break", "continue", "try", "except", "finally", "with",
                     "raise", "assert"})) {
-    report_control_flow(word);
+    if (in_function) {
+      report_control_flow(word);
+    } else {  // such as: if __name__ == "__main__"
+      report_.error(Code::statement_unsupported, token_.span, fmt::format("'{}' outside of a function", word))
+          .reason("a text is a list of functions, and nothing runs when it is read")
+          .help("remove the statement; what Python is to run belongs into a file of its own");
+    }
   } else if (word == "def") {
     report_.error(Code::statement_unsupported, token_.span, "a function inside a function is not part of the language")
         .reason("it would hide names of the function around it")
