@@ -30,7 +30,7 @@ struct ContextOptions {
   std::string cache_dir{};  // "" = $XDG_CACHE_HOME/codetta or ~/.cache/codetta         CODETTA_CACHE_DIR
   bool cache_enabled = true;
   bool cache_read_only = false;            //                                                           CODETTA_CACHE_RO
-  int64_t cache_bytes = int64_t{1} << 30;  // size cap
+  int64_t cache_bytes = int64_t{1} << 30;  // size cap, 0 or more (else E0703)
   // Any compile is an error (E0503); what any compiler has put into the cache serves.              CODETTA_NO_JIT
   bool no_jit = false;
   bool no_compiler = false;             // behave as if no host compiler were there: interpret tapes
@@ -73,7 +73,7 @@ struct ContextOptions {
 class CODETTA_API Context {
  public:
   // A cache folder that cannot be used is no error: the log is told, and nothing is kept. Errors: E0702 (debug), E0703
-  // (threads, compile_timeout_seconds, cuda_compiler).
+  // (threads, compile_timeout_seconds, cache_bytes, cuda_compiler).
   static Result<Context> make(const ContextOptions& options);
 #if CODETTA_HAS_EXCEPTIONS
   // make() that throws codetta::Exception.

@@ -61,6 +61,11 @@ Result<Context> Context::make(const ContextOptions& wanted) {
         .reason("a compiler is ended after more than 0 and at most 86400 seconds")
         .help("leave out `compile_timeout_seconds`: it is 60");
   }
+  if (options.cache_bytes < 0) {
+    return diag::error(diag::Code::option_range, fmt::format("a cache of {} bytes cannot be", options.cache_bytes))
+        .reason("`cache_bytes` is what the cache may grow to, 0 bytes or more")
+        .help("leave out `cache_bytes`: it is 1 GiB; `cache_enabled` switches the cache off");
+  }
   CODETTA_CHECK_OK(check_paths(options));
   if (const std::string& compiler = options.cuda_compiler;
       !compiler.empty() && compiler != "nvrtc" && compiler != "nvcc" && !compiler.starts_with('/')) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "diag/display.hpp"
 
 namespace codetta::ir {
 using diag::Code;
@@ -28,8 +29,13 @@ bool is_operand(const Function& function, const std::string& name) {
                      [&](const Parameter& p) { return p.name == name && name != "accum"; });
 }
 
+// A name that a caller gives may be anything.
+std::string shown(const std::string& name) { return diag::displayable(name.substr(0, 64)); }
+
 std::string listed(const std::vector<std::string>& names) {
-  return names.empty() ? "nothing" : base::join(names, ", ");
+  std::vector<std::string> texts;
+  for (const std::string& name : names) texts.push_back(shown(name));
+  return texts.empty() ? "nothing" : base::join(texts, ", ");
 }
 
 std::vector<std::string> output_names(const Function& function) {
@@ -72,7 +78,7 @@ Diagnostic unexpected(const EpilogueFunction& function, const std::vector<std::s
   }
   const diag::Span span = function.parameters.empty() ? diag::Span{} : function.parameters[0].span;
   return diag::error(Code::argument_unexpected,
-                     fmt::format("Unexpected keyword arguments for epilogue: {}", base::join(unknown, ", ")))
+                     fmt::format("Unexpected keyword arguments for epilogue: {}", listed(unknown)))
       .at(function.source, span)
       .about(unknown[0])
       .reason(fmt::format("operands and outputs of the epilogue are: {}", listed(known)))
@@ -98,7 +104,7 @@ GivenNames names_of(const EpilogueFunction& function, const std::vector<BoundArg
     const std::string& name = arguments[i].name;
     if (find_argument(arguments, name) != &arguments[i]) {
       errors.push_back(
-          diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", name))
+          diag::error(Code::argument_duplicate, fmt::format("argument {} is provided twice", shown(name)))
               .at(function.source, span_of(function, name))
               .about(name)
               .reason(fmt::format("as {} and as {}", describe(*find_argument(arguments, name)), describe(arguments[i])))

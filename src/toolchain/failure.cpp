@@ -139,7 +139,8 @@ Error start_failed(const FailedRun& run, const base::SystemError& why) {
   error.reason(why.message());
   add_repro(error, run, keep_source(run));
   return error.help(
-      "check that the program is there and executable, and that processes and memory are not at their limit");
+      "check that the program is there and executable, and that open files, processes and memory are not at their "
+      "limit");
 }
 
 Error run_failed(const FailedRun& run, const base::ProcessResult& result) {

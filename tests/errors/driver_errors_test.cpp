@@ -667,6 +667,9 @@ TEST_F(DriverErrors, E0703OptionsWithoutMeaning) {
     ASSERT_FALSE(made) << seconds;
     expect(made.error(), "E0703", "seconds are no time to compile in");
   }
+  const auto shrunk = Context::make({.cache_bytes = -1});
+  ASSERT_FALSE(shrunk);
+  expect(shrunk.error(), "E0703", "a cache of -1 bytes cannot be");
   Context plain = context();
   TuneOptions options;
   options.budget_seconds = -1;

@@ -130,6 +130,10 @@ TEST(BindErrors, UnexpectedArguments) {
   more = good;
   more.push_back(good[0]);
   EXPECT_EQ(headline_of(bind_epilogue(bias_relu(), more, gemm(256, 128, 32))), "argument bias is provided twice");
+  more = good;
+  more.push_back(scalar("a\n\x1b" + std::string(1 << 20, 'x'), f32));
+  EXPECT_EQ(headline_of(bind_epilogue(bias_relu(), more, gemm(256, 128, 32))),
+            "Unexpected keyword arguments for epilogue: a\\n\\x1b" + std::string(61, 'x'));
 }
 
 TEST(BindErrors, OutWithoutD) {
