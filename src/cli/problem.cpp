@@ -61,7 +61,8 @@ Result<DType> parse_dtype(const std::string& name) {
 Result<Dims> parse_shape(const std::string& text, const GemmSizes& sizes) {
   Dims shape;
   std::istringstream terms(text);
-  for (std::string term; std::getline(terms, term, ',');) {
+  for (std::string written; std::getline(terms, written, ',');) {
+    std::string term = written;
     std::erase(term, ' ');
     const size_t slash = term.find('/');
     const std::string symbol = term.substr(0, slash);
@@ -72,8 +73,8 @@ Result<Dims> parse_shape(const std::string& text, const GemmSizes& sizes) {
                                                       : parse_int(symbol);
     const std::optional<int64_t> divisor = slash == std::string::npos ? 1 : parse_int(term.substr(slash + 1));
     if (!size || !divisor || *divisor <= 0) {
-      return usage_error("'" + term + "' is not a size", "in the shape [" + text + "]",
-                         "use numbers and M, N, K, batch, such as [M,N/2]");
+      return usage_error("'" + written + "' is not a size", "in the shape [" + text + "]",
+                         "use numbers below 2^63 and M, N, K, batch, such as [M,N/2]");
     }
     if (*size % *divisor != 0) {
       return usage_error("'" + term + "' is no whole number: " + symbol + " is " + std::to_string(*size),
@@ -358,6 +359,9 @@ class Builder {
         continue;
       }
       auto tensor = read_tensor(text);
+      if (!tensor && tensor.error().code() == 620 && parse_scalar(name, text))
+        return usage_error("--tensor " + name + "=" + text + " names no file", "it looks like a number",
+                           "write --scalar " + name + "=" + text);
       if (!tensor) return std::move(tensor).error();
       problem_.input_files.push_back(text);
       bound.push_back({name, *own(*std::move(tensor))});

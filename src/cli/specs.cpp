@@ -116,8 +116,10 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
       return usage_error("'" + text + "' does not fit", "the largest number is 1.7976931348623157e308",
                          "pass " + name + (value < 0 ? "=-inf for minus infinity" : "=inf for infinity"));
   } else if (error != std::errc() || end != last) {
-    return usage_error("'" + text + "' is not a number", "given for the scalar " + name,
-                       "pass a number such as " + name + "=0.5, or true, false");
+    const bool tensor = text.starts_with('[') || text.ends_with(".npy") || !archive_of(text).first.empty();
+    return usage_error(
+        "'" + text + "' is not a number", "given for the scalar " + name,
+        tensor ? "write --tensor " + name + "=" + text : "pass a number such as " + name + "=0.5, or true, false");
   }
   return ArgumentValue(value);
 }

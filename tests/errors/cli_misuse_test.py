@@ -164,6 +164,12 @@ def words_of_the_command(folder, cache):
     bound.write_text("# bind: types=f32,zz\ndef f(accum):\n    D = accum\n    return D\n")
     expect(2, "element type 'zz' is not known", "gemm", *SIZES, *cache, "--epilogue", bound)
     expect(2, "did you mean 'bf16'?", "gemm", *SIZES, *cache, "--dtype", "bf61")
+    expect(2, "write --scalar alpha=2", "gemm", *SIZES, *cache, "--epilogue", text, "--tensor", "alpha=2")
+    for tensor in ("x.npy", "w.safetensors:x", "[M,N]:f32"):
+        expect(2, f"write --tensor alpha={tensor}", "gemm", *SIZES, *cache, "--epilogue", text, "--scalar", f"alpha={tensor}")
+    for shape in ("M N", "99999999999999999999"):
+        expect(2, f"'{shape}' is not a size\nnote: in the shape [{shape}]\nhelp: use numbers below 2^63", "gemm", *SIZES, *cache, "--epilogue", text,
+               "--tensor", f"alpha=[{shape}]:f32")
     expect(2, "did you mean 'f16'?", "gemm", *SIZES, *cache, "--dtype", "float16")
     expect(2, "did you mean 'tf32'?", "gemm", *SIZES, *cache, "--math", "tf23")
     expect(2, "did you mean 'source'?", "emit", *SIZES, *cache, "--what", "sorce")
