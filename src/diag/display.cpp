@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "base/text.hpp"
 
@@ -62,7 +61,7 @@ std::string displayable(std::string_view text) {
     const base::Utf8Step step = base::utf8_step(text, at);
     const uint32_t c = step.code_point;
     if (!step.valid) {
-      fmt::format_to(std::back_inserter(out), "\\x{:02x}", c);
+      out += fmt::format("\\x{:02x}", c);
     } else if (c == '\t') {
       out += ' ';
     } else if (c == '\n') {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/text.hpp"
 #include "codetta/error.hpp"
@@ -33,17 +32,17 @@ void render_text(std::string& out, std::string_view head, std::string_view text)
 
 void render_location(std::string& out, SourceLocation where, std::string_view label) {
   if (where.line == 0) {
-    if (!where.file.empty()) fmt::format_to(std::back_inserter(out), "  --> {}\n", displayable(where.file));
+    if (!where.file.empty()) out += fmt::format("  --> {}\n", displayable(where.file));
     return;
   }
   if (where.length == 0 && where.line_text.empty()) {  // of the caller's C++
     const std::string column = where.column == 0 ? "" : fmt::format(":{}", where.column);
-    fmt::format_to(std::back_inserter(out), "  --> {}:{}{}\n", displayable(where.file), where.line, column);
+    out += fmt::format("  --> {}:{}{}\n", displayable(where.file), where.line, column);
     return;
   }
   diag::cut_line(where);
   const std::string file = where.file.empty() ? "<text>" : displayable(where.file);
-  fmt::format_to(std::back_inserter(out), "  --> {}:{}:{}\n", file, where.line, where.column);
+  out += fmt::format("  --> {}:{}:{}\n", file, where.line, where.column);
 
   // Split the quoted line at the underlined part: cells before it and under it are what the caret line needs.
   const std::string_view line = where.line_text;

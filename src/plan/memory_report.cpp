@@ -67,7 +67,7 @@ std::string drawing(const MemoryReport& report) {
   constexpr int64_t rows = 8;
   const int64_t top = std::max<int64_t>(report.peak, 1);
   const auto columns = columns_of(report);
-  const size_t margin = fmt::formatted_size("{}", top);
+  const size_t margin = fmt::format("{}", top).size();
   std::string text;
   for (int64_t row = rows; row >= 1; --row) {
     const double floor = static_cast<double>(top) * (static_cast<double>(row) - 0.5) / static_cast<double>(rows);

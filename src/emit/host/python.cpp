@@ -467,7 +467,7 @@ class PythonPrinter {
   template <class... A>
   void line(fmt::format_string<A...> format, A&&... arguments) {
     text_.append(static_cast<size_t>(4 * indent_), ' ');
-    fmt::format_to(std::back_inserter(text_), format, std::forward<A>(arguments)...);
+    text_ += fmt::format(format, std::forward<A>(arguments)...);
     text_ += '\n';
   }
   Result<void> remark(std::string_view text) {

@@ -65,6 +65,10 @@ class CheckFiles(unittest.TestCase):
         mark = "TO" + "DO"
         self.rejects({"src/ir/graph.cpp": HEAD + f"// {mark}: later\n"}, f"src/ir/graph.cpp:2: {mark} left in the tree")
 
+    def test_calls_that_compile_slowly(self):
+        self.rejects({"src/ir/graph.cpp": HEAD + 'auto end = fmt::format_to(out, "{}", 1);\n'},
+                     "src/ir/graph.cpp:2: fmt::format_to compiles slowly, write fmt::format")
+
     def test_room_without_readme(self):
         self.rejects({"src/opt/x.def": HEAD}, "src/opt: no README.md")
         self.rejects({"fuzz/x.def": HEAD}, "fuzz: no README.md")
