@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 20
 THREADED := base cache driver modules runtime runtime_cpu toolchain
 space := $(subst ,, )
 
-.PHONY: build demo test test-full bench-cpu fuzz fuzz-build fuzz-build-and-fetch sanitize format clean
+.PHONY: build demo test test-full bench-cpu fuzz fuzz-build fuzz-build-and-fetch sanitize format check-includes clean
 
 build:
 	@tools/bootstrap build
@@ -64,6 +64,11 @@ sanitize:
 format:
 	@tools/bootstrap test
 	@tools/check_format --repair
+
+# What a build of several files as one hides: a file that lacks an include.
+check-includes:
+	@tools/bootstrap build
+	@tools/check_includes
 
 clean:
 	rm -rf build
