@@ -40,6 +40,10 @@ class Blanker {
       const std::string end = ")" + std::string(text_.substr(at_ + 1, open - at_ - 1)) + "\"";
       const size_t close = text_.find(end, open);
       at_ = close == npos ? text_.size() : close + end.size();
+      for (size_t line = text_.find('\n', begin); line < at_; line = text_.find('\n', line + 1)) {
+        const size_t first = text_.find_first_not_of(" \t", line + 1);
+        if (first < at_ && text_[first] == '#') out_[first] = ' ';  // no directive
+      }
     } else if (text_[at_] == '"' || (text_[at_] == '\'' && !within_number())) {
       const char quote = text_[at_++];
       while (at_ < text_.size() && text_[at_] != quote && text_[at_] != '\n') at_ += text_[at_] == '\\' ? 2 : 1;

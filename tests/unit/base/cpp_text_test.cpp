@@ -20,6 +20,12 @@ TEST(CppText, StringsHoldNoComments) {
   EXPECT_EQ(without_comments("'\"' // a"), "'\"'     ");
 }
 
+TEST(CppText, NoDirectiveBeginsInARawString) {
+  EXPECT_EQ(without_comments("R\"(#a // b\n #if 0\n\t# c #\n/* d)\" // e\n#f"),
+            "R\"(#a // b\n  if 0\n\t  c #\n/* d)\"     \n#f");
+  EXPECT_EQ(without_comments("R\"x(\n#a)\"\n#b"), "R\"x(\n a)\"\n b") << "not closed";
+}
+
 TEST(CppText, WhatIf0LeavesOutIsBlank) {
   EXPECT_EQ(without_comments("#if 0\na\n#if b\nc\n#endif\n#else\nd\n#endif"),
             "#if 0\n \n     \n \n      \n#else\nd\n#endif");

@@ -363,6 +363,8 @@ TEST_F(ProgramUser, FilesThatASourceIncludesAreCollected) {
   EXPECT_EQ(absent_code, 313);
   EXPECT_NE(absent.find("/k.cpp:2:"), std::string::npos) << absent;
   EXPECT_TRUE(with_includes(wrong)->included.empty());
+  wrong.source = "const char* text = R\"(\n#include \"sums.h\"\n#if 0\n)\";\n#include \"more/scale.h\"\n";
+  EXPECT_EQ(with_includes(wrong)->included, std::vector<std::string>{folder + "/more/scale.h"}) << "a string";
   // What is wanted once stands there once, however many include it; what a condition leaves out may come later.
   std::string before;
   for (int i = 0; i < 24; ++i) {
