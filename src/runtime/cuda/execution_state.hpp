@@ -101,6 +101,9 @@ struct Execution::State {
   Result<void> capture();
   void bring_to_declared_rank();
   Result<void> check_places() const;
+  // Where another package may take over, it is asked of the caller's tensors here what launches behind `late` would
+  // refuse in a run: as if factors began where these tensors do. Errors: E0610, with `unaligned`.
+  Result<void> check_late_places();
   Result<void> bind_constants();
   Result<void> place(DeviceAddress memory);
   // Errors: what kernels of this execution have found since it was asked last (E0618, E0619), in an earlier run or in

@@ -2,12 +2,14 @@
 // Resolving the steps of a CUDA package. Streams and events keep the order of the list: everything is enqueued on the
 // caller's stream.
 #include <algorithm>
+#include <map>
 #include <span>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
+#include "package/factors.hpp"
 #include "package/gpu_call.hpp"
 #include "package/gpu_steps.hpp"
 #include "package/only_on_nvidia.hpp"
@@ -372,6 +374,43 @@ void Execution::State::bring_to_declared_rank() {
   }
 }
 
+Result<void> Execution::State::check_late_places() {
+  std::map<uint32_t, uint32_t> part_of;
+  const auto check_steps = [&](std::span<const package::Step> steps) -> Result<void> {
+    for (const package::Step& step : steps) {
+      if (const auto* part = std::get_if<package::Reinterpret>(&step)) part_of[part->buffer] = part->source;
+      const auto* launch = std::get_if<package::LaunchKernel>(&step);
+      if (launch == nullptr || !launch->product) continue;
+      CODETTA_CHECK_OK(check_callers_factors(*package, *launch, bindings.tensors));
+      const auto* config = std::get_if<package::GpuGemmConfig>(&package->kernels[launch->kernel].config);
+      if (config == nullptr || config->family == package::GpuFamily::Simt) continue;
+      for (uint32_t factor : package::factors_read(*package, *launch)) {
+        if (factor == launch->product->a ? config->pack_a || config->spread_a > 1 : config->pack_b) continue;
+        for (auto at = part_of.find(factor); at != part_of.end(); at = part_of.find(factor)) factor = at->second;
+        const Buffer& buffer = package->buffers[factor];
+        const TensorView& view = bindings.tensors[factor];
+        const bool of_caller = buffer.role == Buffer::Role::Argument || buffer.role == Buffer::Role::Output;
+        if (!of_caller || view.empty()) continue;
+        bool fits = reinterpret_cast<uintptr_t>(view.data()) % static_cast<uintptr_t>(config->alignment) == 0;
+        for (int i = 0; i < view.rank(); ++i)
+          fits = fits && (view.size(i) == 1 || view.stride(i) == 1 ||
+                          view.stride(i) % config->alignment * dtype_size(view.dtype()) % config->alignment == 0);
+        if (fits) continue;
+        return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+            .about(buffer.name)
+            .reason(fmt::format("it is {}, and the kernel reads it at multiples of {} bytes", view.describe(),
+                                config->alignment))
+            .help("pass a tensor whose address and rows are aligned, or let other kernels be compiled");
+      }
+    }
+    return {};
+  };
+  Result<void> fits = check_steps(std::span(package->steps).subspan(late->first));
+  for (size_t i = 0; fits && i < package->step_lists.size(); ++i) fits = check_steps(package->step_lists[i]);
+  unaligned = !fits;
+  return fits;
+}
+
 Result<void> Execution::State::prepare() {
   bindings.tensors.resize(package->buffers.size());
   bindings.scalars.resize(package->buffers.size());
@@ -385,7 +424,8 @@ Result<void> Execution::State::prepare() {
     CODETTA_CHECK_OK(bind_constants());
     if (checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
   }
-  return Preparing(*this).walk(package->steps, 0);
+  CODETTA_CHECK_OK(Preparing(*this).walk(package->steps, 0));
+  return first == 0 && late != nullptr ? check_late_places() : Result<void>();
 }
 
 }  // namespace codetta::runtime::cuda

@@ -275,6 +275,44 @@ TEST_F(CudaApi, ProgramsTellWhatWasCompiled) {
   }
 }
 
+// What stands behind a size that a run finds is resolved in the run, which compiles nothing: prepare() looks how the
+// tensors lie.
+TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernelsBehindASizeFromAValue) {
+  fake_.computes = false;
+  const auto program = Program::parse(
+                           "def f(x: bf16[\"m\", 512], w: bf16[512, 512], k: i64[()]):\n"
+                           "    y = sum(x[:k] @ w, dim=0)\n    return y\n",
+                           "f.py")
+                           .value();
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}}, c).value();
+  const DeviceTensor memory = DeviceTensor::make(device, bf16, {64 * 520 + 8}).value(),
+                     w = DeviceTensor::make(device, bf16, {512, 512}).value(),
+                     k = DeviceTensor::make(device, DType::i64, {}).value(),
+                     y = DeviceTensor::make(device, f32, {1, 512}).value();
+  *static_cast<int64_t*>(const_cast<void*>(static_cast<const void*>(k.view().data()))) = 48;
+  const auto kernels = [&](int64_t shift, int64_t row) {
+    auto* const data = static_cast<std::byte*>(memory.view().data()) + shift * 2;
+    const std::vector<NamedArgument> arguments = {{"x", TensorView::make(data, bf16, {64, 512}, {row, 1}).value()},
+                                                  {"w", w.view()},
+                                                  {"k", k.view()},
+                                                  {"y", y.view()}};
+    auto execution = compiled.prepare(arguments);
+    EXPECT_TRUE(execution) << execution.error().render();
+    if (!execution) return std::vector<std::string>();
+    fake_.launches.clear();
+    const auto ran = execution->run();
+    EXPECT_TRUE(ran) << shift << " " << row << ": " << ran.error().render();
+    EXPECT_FALSE(fake_.launches.empty());
+    return execution->kernels();
+  };
+  const std::vector<std::string> aligned = kernels(0, 512);
+  EXPECT_EQ(kernels(8, 520), aligned);
+  EXPECT_NE(kernels(1, 512), aligned);
+  EXPECT_NE(kernels(0, 513), aligned);
+}
+
 // Kernels are chosen for the hinted sizes, whose rows begin at multiples of 16 bytes. What is aligned less runs as
 // well: by kernels that are compiled when they are needed, and kept.
 TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernels) {
