@@ -250,6 +250,12 @@ def _symbol(old, value, divisor, name):
     return value
 
 
+def _divisor(value):
+    if value == 0:
+        _fail("E0610: a size has no value: it divides by 0")
+    return value
+
+
 def _stride(array, dim):
     return array.strides[dim] // array.itemsize
 
@@ -355,9 +361,9 @@ def _divisible(value, divisor, what):
         _fail(f"E0610: {what}: they are {value} and {divisor}")
 
 
-def _in_range(value, least, most, what):
+def _in_range(value, least, most, what, why=""):
     if not least <= value <= most:
-        _fail(f"E0610: {what}: it is {value}, and {least} to {most} is wanted")
+        _fail(f"E0610: {what}: it is {value}, and {least} to {most} is wanted{why and '; ' + why}")
 
 
 def _has_size(array, dim, size, name):

@@ -184,11 +184,7 @@ def _launch_own(engine, index, values, launch):
     if not any(value[3] and value[0].size for value in values if not isinstance(value, int)):
         return
     loaded = engine.kernel(call.context, index)
-    try:
-        how = launch()
-    except ZeroDivisionError:
-        _fail(f"E0610: a size of the launch of {loaded.name} has no value: it divides by 0")
-    _launch_as(call, loaded, values, **how)
+    _launch_as(call, loaded, values, **launch())
 
 
 def _launch_as(call, loaded, values, grid, block, shared=0, cluster=(1, 1, 1), cooperative=False, programmatic=False,

@@ -156,8 +156,9 @@ class PythonPrinter {
     return {};
   }
   Result<void> operator()(const RangeGuard& g) {
-    line("_in_range({}, {}, {}, {})", expression(g.value), expression(g.least), expression(g.most),
-         py_quoted(g.value.to_string() + " is out of range"));
+    line("_in_range({}, {}, {}, {}{}{})", expression(g.value), expression(g.least), expression(g.most),
+         py_quoted(g.value.to_string() + " is out of range"), g.why.empty() ? "" : ", ",
+         g.why.empty() ? "" : py_quoted(g.why));
     return {};
   }
   Result<void> operator()(const NanGuard& g) {

@@ -54,22 +54,51 @@ std::string py_comment(std::string_view text) {
   return line;
 }
 
-std::string py_expression(const types::Dim& dim, const std::function<std::string(const std::string&)>& name_of) {
-  const std::string text = dim.to_string();  // which is Python already, but for the symbols
+namespace {
+
+bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// How much of the text is its first operand: a name or a number, and what stands in parentheses behind it.
+size_t operand_length(std::string_view text) {
+  size_t end = 0;
+  while (end < text.size() && in_name(text[end])) ++end;
+  if (end == text.size() || text[end] != '(') return end;
+  for (int depth = 0; end < text.size(); ++end) {
+    depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+    if (depth == 0) return end + 1;
+  }
+  return end;
+}
+
+// The text of a size, which is Python already but for the symbols, and for what a divisor of 0 gives.
+std::string py_size(std::string_view text, const std::function<std::string(const std::string&)>& name_of) {
   std::string result;
   for (size_t i = 0; i < text.size();) {
-    const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-    if (!letter(text[i])) {
+    const bool divides = result.ends_with("// ") || result.ends_with("% ");
+    const bool number = std::isdigit(static_cast<unsigned char>(text[i])) != 0;
+    if (divides && !number && text[i] != '-') {
+      const size_t length = operand_length(text.substr(i));
+      result += "_divisor(" + py_size(text.substr(i, length), name_of) + ")";
+      i += length;
+      continue;
+    }
+    if (number || !in_name(text[i])) {
       result += text[i++];
       continue;
     }
     size_t end = i;
-    while (end < text.size() && (letter(text[end]) || std::isdigit(static_cast<unsigned char>(text[end])) != 0)) ++end;
-    const std::string word = text.substr(i, end - i);
-    const bool call = end < text.size() && text[end] == '(';
-    result += call ? word : name_of(word);
+    while (end < text.size() && in_name(text[end])) ++end;
+    const std::string word(text.substr(i, end - i));
+    result += end < text.size() && text[end] == '(' ? word : name_of(word);
     i = end;
   }
+  return result;
+}
+
+}  // namespace
+
+std::string py_expression(const types::Dim& dim, const std::function<std::string(const std::string&)>& name_of) {
+  const std::string result = py_size(dim.to_string(), name_of);
   return result.find(' ') == std::string::npos ? result : "(" + result + ")";
 }
 

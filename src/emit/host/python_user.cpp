@@ -63,7 +63,7 @@ std::vector<std::string> user_launch_lines(const package::Package& package, cons
                                                         kernel.epilogue.arguments[i].is_output ? "True" : "False"));
   }
   lines.push_back(values + "],");
-  // Evaluated in there, where a size that divides by 0 is told.
+  // Evaluated in there: without a launch sizes of it need no values.
   std::string launch =
       fmt::format("lambda: dict(grid={}, block={}", tuple_of(o.grid, expression), tuple_of(o.block, expression));
   if (!(o.shared_bytes == Dim())) launch += ", shared=" + expression(o.shared_bytes);

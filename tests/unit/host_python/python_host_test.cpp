@@ -209,6 +209,21 @@ TEST_F(PythonHost, FailuresSayWhatAndWhere) {
   const uint32_t n = r.argument("n", i32, {1}, {7});
   r.put(package::DefineSymbol{"s", n, 0, package::DefineSymbol::From::Value, 0, {}, Dim::constant(2)});
   write("divided", emit_python(r.package, options_).value(), r.package, r.bindings);
+  const auto sized = [&](const char* name, double value, auto&&... steps) {
+    StepProgram t;
+    const uint32_t k = t.argument("k", i64, {}, {value});
+    t.put(package::DefineSymbol{"k", k, 0, package::DefineSymbol::From::Value}, steps...);
+    write(name, emit_python(t.package, options_).value(), t.package, t.bindings);
+  };
+  package::DefineSymbol quotient{"q", 0, 0, package::DefineSymbol::From::Expression};
+  quotient.value = types::parse_dim("8 + (3*k + 4) // min(k, 2) - 9 % (2*k)").value();
+  const Dim q_itself = Dim::symbol("q");
+  const auto is = [&](int64_t value) {
+    return package::Check{package::RangeGuard{q_itself, Dim::constant(value), Dim::constant(value), {}}};
+  };
+  sized("whole", 4, quotient, is(8 + 16 / 2 - 1));
+  sized("zero", 0, quotient);
+  sized("bound", 7, package::Check{package::RangeGuard{Dim::symbol("k"), Dim(), Dim::constant(5), "`x[:k]`, line 3"}});
   StepProgram other;  // made for another architecture's processors
   other.package.target.isa = cpu_supports(CpuIsa::neon) ? CpuIsa::amx : CpuIsa::neon;
   write("foreign", emit_python(other.package, options_).value(), other.package, other.bindings);
@@ -231,6 +246,9 @@ TEST_F(PythonHost, FailuresSayWhatAndWhere) {
   EXPECT_EQ(result_of("range"), "-1 E0618: index 5 is out of range for the size 3: it stands at [1] of index");
   EXPECT_EQ(result_of("shape"), "-1 E0610: a\xC3\xA9 does not fit: it is [2], and [3] is wanted");
   EXPECT_EQ(result_of("divided"), "-1 E0610: s is no whole number: 7 is divided by 2");
+  EXPECT_EQ(result_of("whole").substr(0, 1), "0") << result_of("whole");
+  EXPECT_EQ(result_of("zero"), "-1 E0610: a size has no value: it divides by 0");
+  EXPECT_EQ(result_of("bound"), "-1 E0610: k is out of range: it is 7, and 0 to 5 is wanted; `x[:k]`, line 3");
   EXPECT_EQ(result_of("foreign"), "-1 E0403: this module is made for " +
                                       std::string(isa_name(other.package.target.isa)) +
                                       ", which this processor or system does not offer");
