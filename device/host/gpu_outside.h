@@ -34,7 +34,7 @@ inline Status read_computed(const GpuFrame& frame, const View& view, i64& value)
   View here;
   here.data = bytes;
   here.dtype = view.dtype;
-  value = integer_in(here, false);
+  value = integer_in(here);
   return ok;
 }
 

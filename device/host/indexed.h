@@ -13,7 +13,7 @@ inline i64 integer_at(const View& view, i64 offset) {
   View one;
   one.data = view.data + offset * dtype_bytes(view.dtype);
   one.dtype = view.dtype;
-  const i64 value = integer_in(one, false);
+  const i64 value = integer_in(one);
   return view.dtype == 8 && value < 0 ? int64_max : value;  // u64 beyond 63 bits
 }
 

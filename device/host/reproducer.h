@@ -75,7 +75,7 @@ inline double number_at(const char* element, i32 dtype) {
   View one;
   one.data = const_cast<char*>(element);
   one.dtype = dtype;
-  return static_cast<double>(integer_in(one, false));
+  return static_cast<double>(integer_in(one));
 }
 
 // From NAME.bin where that is there.

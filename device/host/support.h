@@ -457,8 +457,8 @@ inline Status reuse_donated(View& view, const View& from, const char* given, i64
 }
 
 // The one integer that a tensor of the caller's holds; 0 where its memory is not there.
-inline i64 integer_in(const View& view, bool nowhere) {
-  if (nowhere || view.data == nullptr || view.empty()) return 0;
+inline i64 integer_in(const View& view) {
+  if (view.data == nullptr || view.empty()) return 0;
   i64 value = 0;
   const i64 bytes = dtype_bytes(view.dtype);
   memcpy(&value, view.data, static_cast<u64>(bytes));

@@ -85,6 +85,16 @@ class Computed(unittest.TestCase):
             self.assertIn(said, library.text())
         self.assertIn("`x[a:k]`, line 10, column 38", (codetta("emit", source, "--what=plan").stdout))
 
+    def test_a_tensor_says_how_large_the_workspace_is(self):
+        path, _ = build('def rows(x: f32["n", 8], k: i64[()], w: f32[8, 8]):\n'
+                        '    y = relu(x[:k] @ w)\n    z = sum(y @ w, dim=0)\n    return z\n', "rows")
+        library = Library(path, "rows")
+        self.assertLess(library("rows_workspace_size", ctypes.c_int64(4)), 0)
+        self.assertIn("E0610: how large the workspace is depends on k; pass no workspace", library.text())
+        x, w, z = (ctypes.c_float * 32)(*[1.0] * 32), (ctypes.c_float * 64)(*[1.0] * 64), floats(8)
+        self.assertEqual(library("rows", x, ctypes.byref(ctypes.c_int64(2)), w, z, ctypes.c_int64(4), None), 0, library.text())
+        self.assertEqual(list(z), [128.0] * 8)
+
     def test_rows_that_a_function_returns(self):
         text = ('def kept(x: f32["n", 4], w: f32[4, 4]):\n'
                 '    rows = call_extern("positive", x, out="f32[k, 4]", form="alloc")\n'

@@ -68,21 +68,18 @@ class StepPrinter : public StepBase {
         break;
       case From::Value: {
         const Buffer& buffer = package_.buffers[step.buffer];
-        if (buffer.is_scalar) {
-          out_.line(
-              "if (frame.sizes_only) return fail(bad_sizes, \"E0610: how large the workspace is depends on the number "
-              "%s; pass no workspace, and the library takes its own\", ",
-              name_of(step.buffer), ");");
-          value = CodeWriter::text_of("frame.scalars[", step.buffer, "].i");
+        const bool given = buffer.is_scalar || buffer.role == Buffer::Role::Argument;
+        if (given && (buffer.is_scalar || !gpu_)) {
+          out_.line("if (frame.sizes_only) return fail(bad_sizes, \"E0610: how large the workspace is depends on ",
+                    buffer.is_scalar ? "the number " : "", "%s; pass no workspace, and the library takes its own\", ",
+                    name_of(step.buffer), ");");
+          value = buffer.is_scalar ? CodeWriter::text_of("frame.scalars[", step.buffer, "].i")
+                                   : CodeWriter::text_of("integer_in(v[", step.buffer, "])");
           break;
         }
-        if (gpu_ && buffer.role == Buffer::Role::Argument) {
+        if (given) {
           print_fits(step.buffer);
           return elements(false).size(step, head, number(step.divisor));
-        }
-        if (buffer.role == Buffer::Role::Argument) {
-          value = CodeWriter::text_of("integer_in(v[", step.buffer, "], frame.sizes_only)");
-          break;
         }
         return define_computed(step, head);
       }
@@ -113,7 +110,7 @@ class StepPrinter : public StepBase {
     if (value && gpu_) {
       out_.line("CODETTA_OK(read_computed(frame, v[", step.buffer, "], ", number_of, "));");
     } else if (value) {
-      out_.line(number_of, " = integer_in(v[", step.buffer, "], false);");
+      out_.line(number_of, " = integer_in(v[", step.buffer, "]);");
     } else {
       out_.line("CODETTA_OK(size_of_output(result_", step.buffer, ".tensors[", step.output, "], ", step.output, ", ",
                 step.dim, ", ", step.from == From::OutputStride, ", ", number_of, "));");
