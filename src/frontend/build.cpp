@@ -154,6 +154,22 @@ std::optional<ir::Dim> FunctionBuilder::no_size(Span span, std::string reason, s
   return std::nullopt;
 }
 
+// A few operations on the same values, such as lengths[0] written twice.
+bool FunctionBuilder::same(ValueId a, ValueId b, int depth) const {
+  constexpr int most_depth = 4;
+  constexpr size_t most_operands = 3;
+  if (a == b) return true;
+  const ir::Value &x = function_[a], &y = function_[b];
+  if (depth == most_depth || x.op != y.op || x.operands.size() != y.operands.size()) return false;
+  const types::OpRule rule = types::op_info(x.op).rule;
+  if (x.op == Op::input || rule == types::OpRule::control || rule == types::OpRule::external) return false;
+  if (x.operands.size() > most_operands || !(x.attr == y.attr)) return false;
+  for (size_t i = 0; i < x.operands.size(); ++i) {
+    if (!same(x.operands[i], y.operands[i], depth + 1)) return false;
+  }
+  return true;
+}
+
 std::optional<ir::Dim> FunctionBuilder::size_of(ValueId id, Span span) {
   if (const auto* literal = std::get_if<LiteralAttr>(&function_[id].attr)) {
     if (literal->kind == LiteralAttr::Kind::Int) return ir::Dim::constant(literal->i);
@@ -171,6 +187,9 @@ std::optional<ir::Dim> FunctionBuilder::size_of(ValueId id, Span span) {
   }
   if (const auto known = symbol_of_value_.find(id.index()); known != symbol_of_value_.end())
     return ir::Dim::symbol(known->second);
+  for (const auto& [value, symbol] : symbol_of_value_) {
+    if (same(id, ValueId(value))) return ir::Dim::symbol(symbol);
+  }
   const std::string wanted = function_[id].name.empty() ? "size" : function_[id].name;
   std::string symbol = wanted;
   for (int n = 2; defines(symbol) || is_parameters_symbol(symbol); ++n) symbol = fmt::format("{}_{}", wanted, n);

@@ -41,8 +41,9 @@ class FunctionBuilder {
   // Where the attribute and the operands don't say how many dims the result has.
   ValueId op(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
 
-  // A value as a size: the symbol that it gives its value to, named after it; a number written in the text is a
-  // constant. Nothing, with a report, where it has dims or stands in a branch or a loop.
+  // A value as a size: the symbol that it gives its value to, named after it, and the same for the same expression; a
+  // number written in the text is a constant. Nothing, with a report, where it has dims or stands in a branch or a
+  // loop.
   std::optional<ir::Dim> size_of(ValueId value, diag::Span span);
   // The results of a call_extern in alloc-form give values to dims that are symbols without one.
   void define_sizes(ValueId call, const std::vector<ir::TensorType>& results);
@@ -74,6 +75,7 @@ class FunctionBuilder {
   [[nodiscard]] std::optional<ir::ExactLiteral> number(ValueId id) const;
   ValueId append(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
   [[nodiscard]] bool is_parameters_symbol(std::string_view symbol) const;
+  [[nodiscard]] bool same(ValueId a, ValueId b, int depth = 0) const;
   std::optional<ir::Dim> no_size(diag::Span span, std::string reason, std::string help);
 
   ir::Function function_;
@@ -83,8 +85,8 @@ class FunctionBuilder {
   std::unordered_map<size_t, ValueId> first_beyond_;      // of numbers without a value: the one that had none
   CallSite site_{};
   bool inside_ = false;
-  std::map<std::string, ValueId, std::less<>> sources_;      // by symbol: size_value or call_extern
-  std::unordered_map<size_t, std::string> symbol_of_value_;  // by value that is a size
+  std::map<std::string, ValueId, std::less<>> sources_;  // by symbol: size_value or call_extern
+  std::map<size_t, std::string> symbol_of_value_;        // by value that is a size
 };
 
 // One argument of a call as the table's parameter kinds see it.

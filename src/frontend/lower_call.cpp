@@ -349,9 +349,7 @@ std::optional<CallArgument> Lowerer::types_argument(const FunctionInfo& info, co
           fmt::format("write {}=\"f32[m, 64]\"; sizes are numbers and symbols of the parameters", parameter.name));
       return std::nullopt;
     }
-    for (const ir::Dim& size : type->shape) {
-      for (const std::string& symbol : size.symbols()) name_size(symbol, module_[element].span);
-    }
+    for (ir::Dim& size : type->shape) size = size_of_text(size, module_[element].span);
     out.types.push_back(std::move(*type));
   }
   if (!out.types.empty() && out.types.size() <= max_outputs) return out;

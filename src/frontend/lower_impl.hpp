@@ -87,8 +87,8 @@ class Lowerer {
   std::optional<ir::Dim> size_argument(ast::ExprId id, bool values = true);
   std::optional<ir::Dim> size_part(ast::ExprId id, bool values, int depth);
   std::optional<ir::Dim> size_from_value(ast::ExprId id, int depth);
-  // A symbol in the text of a type: where no other size has the name, a value that has it is one.
-  void name_size(std::string_view symbol, diag::Span span);
+  // A size that a string says: a symbol of it that no parameter and no call gives is the value of that name, if any.
+  ir::Dim size_of_text(const ir::Dim& size, diag::Span span);
   [[nodiscard]] bool is_size(std::string_view name) const;
   [[nodiscard]] bool is_least_or_most(const ast::Expr& expr) const;
   ValueId subscript(const ast::Expr& expr, ValueId object);

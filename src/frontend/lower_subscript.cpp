@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/lower_impl.hpp"
+#include "types/dim_substitute.hpp"
 
 namespace codetta::frontend {
 
@@ -64,6 +65,7 @@ std::optional<ir::Dim> Lowerer::size_part(ExprId id, bool values, int depth) {
   if (expr.kind == ExprKind::String) {
     types::DimSyntaxError problem;
     size = types::parse_dim(module_.strings[expr.first], &problem);
+    if (size && values) size = size_of_text(*size, expr.span);
   } else if (expr.kind == ExprKind::Name && is_size(text(expr.span))) {
     size = ir::Dim::symbol(std::string(text(expr.span)));
   } else if (expr.kind == ExprKind::Unary && expr.op != Op::logical_not) {
@@ -92,11 +94,15 @@ std::optional<ir::Dim> Lowerer::size_part(ExprId id, bool values, int depth) {
   return size;
 }
 
-void Lowerer::name_size(std::string_view symbol, Span span) {
-  if (scope_ == nullptr || symbols_.find(symbol) != symbols_.end() || builder_.defines(symbol)) return;
-  const auto found = scope_->values.find(symbol);
-  if (found != scope_->values.end() && found->second.valid() && builder_.rank(found->second) == 0)
-    builder_.size_of(found->second, span);
+ir::Dim Lowerer::size_of_text(const ir::Dim& size, Span span) {
+  if (scope_ == nullptr || size.is_constant()) return size;
+  return types::substitute(size, [&](std::string_view symbol) -> std::optional<ir::Dim> {
+    if (symbols_.find(symbol) != symbols_.end() || builder_.defines_by_call(symbol)) return std::nullopt;
+    const auto found = scope_->values.find(symbol);
+    if (found == scope_->values.end() || !found->second.valid() || builder_.rank(found->second) != 0)
+      return std::nullopt;
+    return builder_.size_of(found->second, span);
+  });
 }
 
 // min(n, 4), of sizes: a reduction names its dim.

@@ -78,10 +78,14 @@ Result<void> check_slices(const ir::Graph& graph, const ir::SymbolBindings& symb
                most = check.most.evaluate(symbols.values);
     if (value && least && most && *least <= *value && *value <= *most) continue;
     const auto text = [](const std::optional<int64_t>& size) { return size ? std::to_string(*size) : "out of range"; };
-    return diag::error(diag::Code::guard_failed, fmt::format("{} must be {} to {}", check.value.to_string(),
-                                                             check.least.to_string(), check.most.to_string()))
+    const bool open = check.most.as_constant() == INT64_MAX;
+    return diag::error(
+               diag::Code::guard_failed,
+               fmt::format("{} must be {}{}", check.value.to_string(), open ? "at least " : "",
+                           open ? check.least.to_string() : check.least.to_string() + " to " + check.most.to_string()))
         .at(graph.source(), graph.span(check.node))
-        .reason(fmt::format("it is {}, and {} to {} is wanted", text(value), text(least), text(most)))
+        .reason(fmt::format("it is {}, and {} {} is wanted", text(value), text(least),
+                            open ? "or more" : "to " + text(most)))
         .help("slices are never clamped: bind tensors that give a bound inside of the dim");
   }
   return {};

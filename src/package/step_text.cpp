@@ -75,8 +75,9 @@ struct StepLine {
     return fmt::format("check {} is a multiple of {}{}", g.value.to_string(), g.divisor.to_string(), because(g.why));
   }
   std::string operator()(const RangeGuard& g) const {
-    return fmt::format("check {} <= {} <= {}{}", g.least.to_string(), g.value.to_string(), g.most.to_string(),
-                       because(g.why));
+    const bool open = g.most.as_constant() == INT64_MAX;
+    return fmt::format("check {} <= {}{}{}", g.least.to_string(), g.value.to_string(),
+                       open ? "" : " <= " + g.most.to_string(), because(g.why));
   }
   std::string operator()(const NanGuard& g) const {
     return fmt::format("check {} holds no NaN{}{}", name(g.buffer), g.infinity ? " and no infinity" : "",

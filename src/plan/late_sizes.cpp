@@ -112,7 +112,8 @@ void ProgramPlanner::define_late_size(const ir::SizeSource& source, uint32_t pla
                                                 value ? From::Value : From::OutputSize,
                                                 static_cast<uint32_t>(source.output)});
   for (const auto& [symbol, other] : late_) {
-    if (other.order < late.order) add_once(unit.reads, other.token);
+    const bool here = std::find(unit.makes.begin(), unit.makes.end(), other.token) != unit.makes.end();
+    if (other.order < late.order && !here) add_once(unit.reads, other.token);
   }
   add_once(unit.makes, late.token);
   for (const ir::SizeCheck& check : late_checks_) {
@@ -131,14 +132,25 @@ void ProgramPlanner::define_late_size(const ir::SizeSource& source, uint32_t pla
   }
 }
 
+std::vector<uint32_t> ProgramPlanner::define_late_sizes(NodeId node, uint32_t place, Unit& unit) {
+  std::map<size_t, const LateSize*> found;
+  for (const auto& [symbol, late] : late_) {
+    if (late.source.node == node) found.emplace(late.order, &late);
+  }
+  std::vector<uint32_t> tokens;
+  for (const auto& [order, late] : found) {
+    define_late_size(late->source, place, unit);
+    tokens.push_back(late->token);
+  }
+  return tokens;
+}
+
 void ProgramPlanner::add_size(GraphScope& scope, const KernelRegion& region) {
   const NodeId node = *region.step;
   const uint32_t buffer = read_buffer(scope, scope.graph.operands(node)[0]);
   Unit unit;
   if (!plan_.buffers[buffer].is_scalar) unit.reads = {buffer};
-  for (const auto& [symbol, late] : late_) {
-    if (late.source.node == node) define_late_size(late.source, buffer, unit);
-  }
+  define_late_sizes(node, buffer, unit);
   add_unit(scope.block, std::move(unit));
 }
 

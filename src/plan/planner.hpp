@@ -95,6 +95,8 @@ class ProgramPlanner {
   void find_late_sizes();
   // Appends the step that reads the size from buffer or result `place`, and the checks that rest on it.
   void define_late_size(const ir::SizeSource& source, uint32_t place, Unit& unit);
+  // All that come from a node, in graph order; what to read to come behind them.
+  std::vector<uint32_t> define_late_sizes(ir::NodeId node, uint32_t place, Unit& unit);
   void add_size(GraphScope& scope, const KernelRegion& region);
   void come_behind_sizes(Unit& unit);
 

@@ -276,13 +276,12 @@ void ProgramPlanner::add_call(GraphScope& scope, const KernelRegion& region) {
   call.output_count = static_cast<uint32_t>(attr.results.size());
   const uint32_t result = call.result;
   unit.steps.emplace_back(std::move(call));
-  bool sized = false;
-  for (const auto& [symbol, late] : late_) {
-    if (scope.block != 0 || !(late.source.node == *region.step)) continue;
-    define_late_size(late.source, result, unit);
-    sized = true;
+  const std::vector<uint32_t> sized =
+      scope.block == 0 ? define_late_sizes(*region.step, result, unit) : std::vector<uint32_t>();
+  if (!sized.empty()) {  // memory of these sizes is taken behind it
+    add_unit(scope.block, std::exchange(unit, {}));
+    unit.reads = sized;
   }
-  if (sized) add_unit(scope.block, std::exchange(unit, {}));  // memory of these sizes is taken behind it
   std::vector<package::Step> copies;
   for (size_t r = 0; r < results.size(); ++r) {
     if (results[r] == no_buffer) continue;

@@ -136,10 +136,14 @@ struct GuardCheck {
     const auto value = guard.value.evaluate(symbols), least = guard.least.evaluate(symbols),
                most = guard.most.evaluate(symbols);
     if (value && least && most && *least <= *value && *value <= *most) return {};
-    return failed(
-        fmt::format("{} must be {} to {}", guard.value.to_string(), guard.least.to_string(), guard.most.to_string()),
-        fmt::format("it is {}, and {} to {} is wanted{}", text_of(value), text_of(least), text_of(most),
-                    because(guard.why)));
+    const bool open = guard.most.as_constant() == INT64_MAX;
+    return diag::error(
+               diag::Code::guard_failed,
+               fmt::format("{} must be {}{}", guard.value.to_string(), open ? "at least " : "",
+                           open ? guard.least.to_string() : guard.least.to_string() + " to " + guard.most.to_string()))
+        .reason(fmt::format("it is {}, and {} {} is wanted{}", text_of(value), text_of(least),
+                            open ? "or more" : "to " + text_of(most), because(guard.why)))
+        .help("pass values that give a size in this range; slices are never clamped");
   }
   // About contents: where the memory lies decides who looks.
   Result<void> operator()(const package::NanGuard&) const { return {}; }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "types/dim_node.hpp"
+#include "types/dim_substitute.hpp"
 
 namespace codetta::types {
 namespace {
@@ -258,7 +259,42 @@ struct Evaluator {
   }
 };
 
+struct Substitution {
+  const std::function<std::optional<Dim>(std::string_view)>& instead;
+
+  Dim of(const Atom& atom) const {
+    if (atom.kind == AtomKind::symbol) {
+      std::optional<Dim> dim = instead(atom.name);
+      return dim ? *std::move(dim) : Dim::symbol(atom.name);
+    }
+    Dim result = of(atom.args[0]);
+    for (size_t i = 1; i < atom.args.size(); ++i) {
+      const Dim next = of(atom.args[i]);
+      result = atom.kind == AtomKind::min   ? min(result, next)
+               : atom.kind == AtomKind::max ? max(result, next)
+               : atom.kind == AtomKind::mod ? mod(result, next)
+                                            : floordiv(result, next);
+    }
+    return result;
+  }
+  Dim of(const Dim& d) const {
+    const auto* node = DimBuilder::node(d);
+    if (node == nullptr) return d;
+    Dim sum;
+    for (const Term& term : node->terms) {
+      Dim product = Dim::constant(term.coefficient);
+      for (const AtomRef& factor : term.factors) product = product * of(*factor);
+      sum = sum + product;
+    }
+    return sum;
+  }
+};
+
 }  // namespace
+
+Dim substitute(const Dim& dim, const std::function<std::optional<Dim>(std::string_view)>& instead) {
+  return Substitution{instead}.of(dim);
+}
 
 std::optional<int64_t> Dim::evaluate(const Lookup& value_of, DimFault* why) const {
   Evaluator evaluator{value_of};

@@ -215,6 +215,8 @@ TEST(HostSteps, GuardsOfEveryKind) {
   EXPECT_EQ(checked(RangeGuard{n, m, constant(6), "fits"}), "ran");
   EXPECT_EQ(checked(RangeGuard{n, constant(0), m, "fits"}),
             "E0610 n must be 0 to m: it is 6, and 0 to 4 is wanted; fits");
+  EXPECT_EQ(checked(RangeGuard{n - constant(9), constant(0), constant(INT64_MAX), ""}),
+            "E0610 n - 9 must be at least 0: it is -3, and 0 or more is wanted");
   EXPECT_EQ(checked(IndexGuard{index, m}), "ran");
   EXPECT_EQ(checked(IndexGuard{index, m - constant(1)}),
             "E0618 index 3 is out of range for the size 3: it stands at [1, 0] of index");

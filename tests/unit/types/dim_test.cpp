@@ -2,6 +2,7 @@
 // Symbolic integers: canonical forms, exact simplification, text, faults; and random expressions against evaluation of
 // the expression as written.
 #include "types/dim.hpp"
+#include "types/dim_substitute.hpp"
 
 #include <gtest/gtest.h>
 
@@ -161,6 +162,21 @@ TEST(Dim, Evaluate) {
   EXPECT_EQ(parse("n*n").evaluate(pairs), 9);
   EXPECT_EQ((c(greatest) + c(1)).evaluate(values, &why), std::nullopt);
   EXPECT_EQ(why, DimFault::overflow);
+}
+
+TEST(Dim, SymbolsAreSubstituted) {
+  const auto with = [](const char* text) {
+    return substitute(parse(text), [](std::string_view symbol) -> std::optional<Dim> {
+      if (symbol == "n") return parse("2*k + 1");
+      if (symbol == "m") return c(0);
+      return std::nullopt;
+    });
+  };
+  EXPECT_EQ(with("n*n + 3*k"), parse("4*k*k + 7*k + 1"));
+  EXPECT_EQ(with("(n + 7) // 2 + n % 2 + j"), parse("k + 5 + j"));
+  EXPECT_EQ(with("max(min(n, j), 4) + m*n"), parse("max(min(2*k + 1, j), 4)"));
+  EXPECT_EQ(with("17"), c(17));
+  EXPECT_EQ(with("n // m").fault(), DimFault::division_by_zero);
 }
 
 TEST(Dim, ExactQuotient) {
