@@ -297,8 +297,8 @@ TEST_F(ProgramSizes, ATypeInATextNamesValuesOfItsOwnFunction) {
       run(text, {values_input("x", DType::f32, {4}, {1, 2, 4, 8}), values_input("lengths", DType::i64, {2}, {3, 1})},
           truth, options);
   ASSERT_TRUE(outcome.checked);
-  EXPECT_EQ(outcome.outputs[0].as<float>()[0], 21);
-  EXPECT_EQ(outcome.outputs[1].as<float>()[0], 3);
+  EXPECT_EQ(outcome.outputs[0].view().as<float>()[0], 21);
+  EXPECT_EQ(outcome.outputs[1].view().as<float>()[0], 3);
 }
 
 TEST_F(ProgramSizes, TheSameExpressionIsTheSameSize) {

@@ -287,8 +287,8 @@ TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernelsBehindASizeFromAValue) 
   Context c = context();
   const Device device = Device::open(c).value();
   const auto compiled = compile(program, {Backend::cuda, {}, "sm_90a"}, {{"m", 512}}, c).value();
-  const DeviceTensor memory = DeviceTensor::make(device, bf16, {64 * 520 + 8}).value(),
-                     w = DeviceTensor::make(device, bf16, {512, 512}).value(),
+  const DeviceTensor memory = DeviceTensor::make(device, bf16, {512 * 520 + 8}).value(),
+                     x = DeviceTensor::make(device, bf16, {64, 512}).value(),
                      k = DeviceTensor::make(device, DType::i64, {}).value(),
                      y = DeviceTensor::make(device, f32, {1, 512}).value();
   *static_cast<int64_t*>(const_cast<void*>(static_cast<const void*>(k.view().data()))) = 48;

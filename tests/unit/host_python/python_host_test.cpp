@@ -211,7 +211,7 @@ TEST_F(PythonHost, FailuresSayWhatAndWhere) {
   write("divided", emit_python(r.package, options_).value(), r.package, r.bindings);
   const auto sized = [&](const char* name, double value, auto&&... steps) {
     StepProgram t;
-    const uint32_t k = t.argument("k", i64, {}, {value});
+    const uint32_t k = t.argument("k", i64, {1}, {value});
     t.put(package::DefineSymbol{"k", k, 0, package::DefineSymbol::From::Value}, steps...);
     write(name, emit_python(t.package, options_).value(), t.package, t.bindings);
   };
