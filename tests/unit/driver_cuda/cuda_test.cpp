@@ -294,8 +294,8 @@ TEST_F(CudaApi, TensorsThatAreAlignedLessTakeOtherKernelsBehindASizeFromAValue) 
   *static_cast<int64_t*>(const_cast<void*>(static_cast<const void*>(k.view().data()))) = 48;
   const auto kernels = [&](int64_t shift, int64_t row) {
     auto* const data = static_cast<std::byte*>(memory.view().data()) + shift * 2;
-    const std::vector<NamedArgument> arguments = {{"x", TensorView::make(data, bf16, {64, 512}, {row, 1}).value()},
-                                                  {"w", w.view()},
+    const std::vector<NamedArgument> arguments = {{"x", x.view()},
+                                                  {"w", TensorView::make(data, bf16, {512, 512}, {row, 1}).value()},
                                                   {"k", k.view()},
                                                   {"y", y.view()}};
     auto execution = compiled.prepare(arguments);
