@@ -757,7 +757,9 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
       const OperandFacts& facts = kernel.operands[map.operand];
       view.dtype = facts.dtype;
       view.address = reinterpret_cast<u64>(operand.data);
-      view.fast = map.column_major ? p.rows : p.cols;
+      // Columns that lie in runs, whose first stride is that of rows, are some of as many as B has.
+      const i64 row = facts.row == 0 ? 0 : 1;
+      view.fast = map.column_major ? p.rows : row == 0 ? p.n : p.cols;
       view.slow = map.column_major ? p.cols : p.rows;
       const i64 run = view.fast * element_bytes(facts.dtype);
       if (facts.is_store && run % kernel.alignment != 0) {
@@ -770,8 +772,13 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
                static_cast<i64>(operand.stride[1]), kernel.name);
         return unaligned(trouble);
       }
-      slow = operand.stride[map.column_major ? 2 : 1];
-      batch = operand.stride[0];
+      if (row == 0 && operand.stride[1] != 1) {
+        misfit(trouble, name, "its columns are %lld elements apart, and %.200s takes them side by side",
+               static_cast<i64>(operand.stride[1]), kernel.name);
+        return unaligned(trouble);
+      }
+      slow = operand.stride[map.column_major ? 2 : row];
+      batch = row == 0 ? 0 : operand.stride[0];
     }
   }
   const i64 element = element_bytes(view.dtype);

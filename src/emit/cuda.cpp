@@ -216,6 +216,7 @@ void CudaPrinter::print_config(CodeWriter& out) const {
     out.line("static constexpr bool makes_a = ", program_.makes_a(), ";");
     number("spread_a", config_.spread_a);
     number("a_rows", config_.a_rows > 0 ? config_.a_rows : config_.tile_m);
+    number("b_run", plan::columns_side_by_side(program_, config_));
   }
   out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
   out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
@@ -379,7 +380,19 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   const auto accumulator = [&](uint32_t part) {
     return CodeWriter::text_of("f.template accum<", cuda_dialect().type(program_.accumulator).value, ">(", part, ")");
   };
-  CODETTA_TRY(PhaseText phase, print_phase(program_, index, cuda_dialect(), options_.comments, accumulator, needs_));
+  // What the copy engine takes is stored where its copy is, wherever columns lie in memory.
+  package::EpilogueProgram stored;
+  const bool runs = index == 0 && copies_ && plan::run_of_copies(program_);
+  if (runs) {
+    stored = program_;
+    for (const uint32_t k : copies_->stores) {
+      package::Operand& operand = stored.operands[k];
+      if (operand.access == package::Access::Indexed)
+        operand.access = package::Access::Full, operand.unit_stride = true;
+    }
+  }
+  CODETTA_TRY(PhaseText phase,
+              print_phase(runs ? stored : program_, index, cuda_dialect(), options_.comments, accumulator, needs_));
   if (index == 0 && keeps_accumulators(program_) && !whole_rows()) keep_accumulators(program_, accumulator, phase);
   const bool strips = index == 0 && config_.from_registers && map_ == nullptr;
   const bool copies = index == 0 && copies_;
@@ -619,7 +632,8 @@ Result<CudaSource> CudaPrinter::print() {
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
     if (!program_.more_b.empty() && map_ == nullptr) {
-      const size_t copied = copies_ ? copies_->loads.size() + copies_->stores.size() : 0;
+      const size_t copied =
+          copies_ ? copies_->loads.size() + copies_->stores.size() + plan::tables_of(program_).size() : 0;
       print_products(body, program_, config_.family == GpuFamily::Sm90 ? std::optional(2 + copied) : std::nullopt);
     }
     if (by_warpgroups() && map_ == nullptr && !copies_) {

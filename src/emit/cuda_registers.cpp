@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "emit/cuda_rows.hpp"
+#include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
 #include "types/dtype.hpp"
@@ -70,10 +71,11 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
   std::vector<uint32_t> all = wanted.loads;
   all.insert(all.end(), wanted.stores.begin(), wanted.stores.end());
   {
-    const auto copies = out.block_with("};", "struct Copies");
+    const auto copies = out.block_with("};", "struct Copies : PlainCopies");
     out.line("static constexpr int loads = ", wanted.loads.size(), ", stores = ", wanted.stores.size(),
              ", load_slots = ", plan::sm90_shape(program, config).load_slots, ";");
-    std::string operands, sizes, column_major;
+    std::string operands, sizes, column_major, run, step;
+    bool any_runs = false;
     for (size_t i = 0; i < all.size(); ++i) {
       const auto choice = [&](std::string& text, auto value) {
         text += i + 1 < all.size() ? CodeWriter::text_of("i == ", i, " ? ", value, " : ") : CodeWriter::text_of(value);
@@ -81,6 +83,10 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
       choice(operands, all[i]);
       choice(sizes, types::byte_size(program.operands[all[i]].dtype));
       choice(column_major, program.operands[all[i]].column_major);
+      const auto runs = plan::column_runs(program.operands[all[i]]);
+      any_runs = any_runs || runs;
+      choice(run, runs ? runs->run : 0);
+      choice(step, runs ? runs->step : 0);
     }
     const auto print = [&](std::string_view name, const std::string& of_copy) {
       out.line("static constexpr ", name, "(int", all.size() > 1 ? " i" : "", ") { return ",
@@ -89,6 +95,7 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
     print("int operand", operands);
     print("int size", sizes);
     print("bool column_major", column_major);
+    if (any_runs) print("int run", run), print("int step", step);
   }
   // Of a piece, brought once. What an output may take the place of is loaded where it is read.
   std::vector<uint32_t> vectors;
@@ -133,6 +140,8 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
   for (const package::Inst& inst : program.phases[0].insts) {
     const bool wide = inst.kind == package::Inst::Kind::Load && types::byte_size(inst.type) == 8;
     if (plan::is_position(inst) || wide) clocks -= 4;  // in 32 bits here, or once for a row
+    if (plan::is_position(inst) && inst.kind == package::Inst::Kind::Op)
+      clocks -= plan::vector_clocks(inst.op, inst.type) - 1;  // by numbers that are known, once for both rows
   }
   for (const Held& state : phase.row_states) {  // taken all at once
     if (program.reductions[std::stoul(state.text)].kind == package::ReduceKind::LogSumExp)

@@ -69,6 +69,8 @@ void sm90_maps(const package::EpilogueProgram& program, const GpuGemmConfig& con
       maps.push_back({package::CudaTensorMap::Source::Operand, k, fast, slow, fast * size, column_major});
     }
   }
+  for (const uint32_t k : plan::tables_of(program))
+    maps.push_back({package::CudaTensorMap::Source::Operand, k, 32, 16, 0, false});
 }
 
 // Launched whole, a grid hands tiles to blocks that have become free.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <optional>
 
 #include "plan/refusals.hpp"
@@ -45,9 +46,73 @@ Reading reading_of(const FactorLayout& f, int64_t element, bool along_k) {
 
 bool is_position(const package::Inst& inst) {
   using Kind = package::Inst::Kind;
-  const bool moved = inst.kind == Kind::Op && (inst.op == types::Op::add || inst.op == types::Op::sub);
+  const bool moved =
+      inst.kind == Kind::Op && (inst.op == types::Op::add || inst.op == types::Op::sub || inst.op == types::Op::mul ||
+                                inst.op == types::Op::floordiv || inst.op == types::Op::mod);
   return inst.type == DType::i64 && (inst.kind == Kind::RowIndex || inst.kind == Kind::ColIndex ||
                                      inst.kind == Kind::BatchIndex || inst.kind == Kind::Literal || moved);
+}
+
+std::optional<ColumnRuns> column_runs(const package::Operand& o) {
+  using package::Axis;
+  const auto undivided = [](const package::IndexTerm& term, Axis axis) { return term.axis == axis && term.div == 1; };
+  const std::vector<package::IndexTerm>& terms = o.terms;
+  if (o.access != package::Access::Indexed || !o.gathered.empty() || terms.size() < 2 || terms.size() > 3)
+    return std::nullopt;
+  if (!undivided(terms[0], Axis::Row) || terms[0].mod != 0 || !undivided(terms[1], Axis::Col) || terms[1].mod <= 0 ||
+      terms[1].dim != 0 || !(terms[1].scale == types::Dim::constant(1)))
+    return std::nullopt;
+  ColumnRuns runs{terms[1].mod, 0};
+  if (terms.size() == 2) return runs;
+  const auto step = terms[2].scale.as_constant();
+  if (terms[2].axis != Axis::Col || terms[2].div != runs.run || terms[2].mod != 0 || terms[2].dim != 0 || !step ||
+      *step < runs.run)
+    return std::nullopt;
+  runs.step = *step;
+  return runs;
+}
+
+namespace {
+
+constexpr int64_t least_piece = 32;  // columns of a piece (copies.h), which lie side by side
+
+// Whether the pieces of an indexed operand lie within runs that begin at multiples of 16 bytes. Of a store, a run is a
+// part of a split, in a row of all parts: then its matrix has as many columns as B.
+bool runs_fit(const package::EpilogueProgram& epilogue, const package::Operand& o) {
+  const auto runs = column_runs(o);
+  const int64_t size = types::byte_size(o.dtype);
+  if (!runs || runs->run % least_piece != 0 || (size != 2 && size != 4)) return false;
+  const bool of_split =
+      epilogue.split.chunk == types::Dim::constant(runs->run) && runs->step == runs->run * epilogue.split.own_ways();
+  if (o.is_store ? !of_split : runs->step != 0) return false;
+  return std::all_of(o.offsets.begin(), o.offsets.end(), [&](const auto& offset) {
+    const auto count = offset.second.as_constant();
+    return offset.first != 0 || (count && *count * size % map_alignment == 0);
+  });
+}
+
+}  // namespace
+
+std::vector<uint32_t> tables_of(const package::EpilogueProgram& epilogue) {
+  std::vector<uint32_t> tables;
+  for (const package::Inst& inst : epilogue.phases[0].insts) {
+    if (inst.kind != package::Inst::Kind::Load || epilogue.operands[inst.index].access != package::Access::Indexed ||
+        std::find(tables.begin(), tables.end(), inst.index) != tables.end())
+      continue;
+    tables.push_back(inst.index);
+  }
+  return tables;
+}
+
+std::optional<int32_t> run_of_copies(const package::EpilogueProgram& epilogue) {
+  std::optional<int32_t> common;
+  const auto meet = [&](uint32_t k) {
+    if (const auto runs = column_runs(epilogue.operands[k]))
+      common = static_cast<int32_t>(std::gcd(int64_t{common.value_or(0)}, runs->run));
+  };
+  for (const package::Store& store : epilogue.phases[0].stores) meet(store.operand);
+  for (const uint32_t k : tables_of(epilogue)) meet(k);
+  return common;
 }
 
 std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
@@ -56,7 +121,9 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
   const auto fits = [&](uint32_t k) {
     const package::Operand& o = epilogue.operands[k];
     const int64_t size = types::byte_size(o.dtype);
-    return o.access == package::Access::Full && (o.unit_stride || o.column_major) && (size == 2 || size == 4);
+    if (size != 2 && size != 4) return false;
+    if (o.access == package::Access::Indexed) return runs_fit(epilogue, o);
+    return o.access == package::Access::Full && (o.unit_stride || o.column_major);
   };
   Copies copies;
   for (const package::Inst& inst : epilogue.phases[0].insts) {
@@ -67,7 +134,7 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
     const bool of_row = access == package::Access::Column && inst.type == DType::i64;
     if (types::byte_size(inst.type) == 8 && !is_position(inst) && !of_row) return std::nullopt;
     if (!load) continue;
-    if (access == package::Access::Indexed || (access == package::Access::Full && !fits(inst.index)))
+    if ((access == package::Access::Indexed || access == package::Access::Full) && !fits(inst.index))
       return std::nullopt;
     if (access == package::Access::Full &&
         std::find(copies.loads.begin(), copies.loads.end(), inst.index) == copies.loads.end())
@@ -86,7 +153,7 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
                                                [](const package::Inst& inst) { return inst.kind != Kind::Result; }))
       return std::nullopt;
   }
-  const size_t count = copies.loads.size() + copies.stores.size();
+  const size_t count = copies.loads.size() + copies.stores.size() + tables_of(epilogue).size();
   // Without any, rows are reduced where the accumulators are.
   if ((count == 0 && epilogue.reductions.empty()) || count > most) return std::nullopt;
   return copies;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "plan/families_cuda.hpp"
 
@@ -31,6 +32,24 @@ Reading reading_of(const FactorLayout& factor, int64_t element, bool along_k);
 // The operand that the copy engine can bring in the place of an A that is made (device/cuda/kernels/make_wgmma.h): the
 // only matrix that it is made of, of elements of 16 bits as A's, side by side along K.
 std::optional<uint32_t> brought_for_a(const package::EpilogueProgram& epilogue);
+
+// Where the columns of an Indexed operand lie that is one matrix of rows as the root space has: root column c at
+// (c / run) * step + c % run of a row, in elements. Its strides are those of rows, of columns, and of runs if step > 0.
+// step 0: a table, which is read again for every run, such as the angles of a rotary embedding.
+struct ColumnRuns {
+  int64_t run = 0, step = 0;
+  bool operator==(const ColumnRuns&) const = default;
+};
+// Nothing where it lies otherwise.
+std::optional<ColumnRuns> column_runs(const package::Operand& operand);
+// Of what copies_of() takes: indexed operands that lanes load themselves. Their tensor maps are made, and nothing is
+// copied by them: that they can be made says that rows lie where vectors can be loaded.
+std::vector<uint32_t> tables_of(const package::EpilogueProgram& epilogue);
+// Columns that lie side by side in all indexed operands of phase 0. None where there are none.
+std::optional<int32_t> run_of_copies(const package::EpilogueProgram& epilogue);
+// Columns of B in a row of a tile that a copy can bring at once: a part's, or what a chunk of a split and it have in
+// common.
+int32_t columns_side_by_side(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 
 // Why the copy engine cannot feed a problem of otherwise fitting types: nothing to multiply, sizes beyond its
 // coordinates, parts of a split that are no neighbouring columns.

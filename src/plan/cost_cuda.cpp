@@ -38,7 +38,8 @@ struct EpilogueCost {
 void add_access(const package::Operand& operand, bool copied, EpilogueCost& cost) {
   const bool full = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
   double& bytes = operand.is_store ? cost.stores : cost.loads;
-  const bool adjacent = operand.unit_stride || (copied && operand.column_major);
+  const bool adjacent =
+      operand.unit_stride || (copied && (operand.column_major || operand.access == package::Access::Indexed));
   if (full) bytes += static_cast<double>(types::byte_size(operand.dtype)) * (adjacent ? 1 : 4);
   // Addresses and conversion, a vector of four at a time; element by element where columns are not adjacent, unless the
   // copy engine takes adjacent rows.
@@ -50,7 +51,10 @@ EpilogueCost epilogue_cost(const GpuProblem& p, const package::Phase& phase, dou
   EpilogueCost cost;
   if (phase.reads_accumulator) cost.clocks += way * static_cast<double>(p.ways());
   for (const package::Inst& inst : phase.insts) {
-    if (inst.kind == package::Inst::Kind::Op) cost.clocks += vector_clocks(inst.op, inst.type) / lanes_per_clock;
+    // Positions of columns are computed for two rows, in 32 bits and by numbers that are known.
+    const bool place = copied && is_position(inst);
+    if (inst.kind == package::Inst::Kind::Op)
+      cost.clocks += (place ? 1 : vector_clocks(inst.op, inst.type)) / lanes_per_clock;
     if (inst.kind == package::Inst::Kind::Load) add_access(p.epilogue.operands[inst.index], copied, cost);
   }
   for (const package::Store& store : phase.stores) add_access(p.epilogue.operands[store.operand], copied, cost);

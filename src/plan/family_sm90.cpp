@@ -67,6 +67,7 @@ bool whole_runs(const GpuProblem& p) {
   const Copies copies = copies_of(p.epilogue).value_or(Copies{});
   return std::all_of(copies.stores.begin(), copies.stores.end(), [&](uint32_t k) {
     const package::Operand& o = p.epilogue.operands[k];
+    if (const auto runs = column_runs(o)) return p.root_cols() % runs->run == 0;
     return (o.column_major ? p.shape.m : p.root_cols()) * types::byte_size(o.dtype) % map_alignment == 0;
   });
 }
@@ -82,12 +83,17 @@ bool any_column_major(const package::EpilogueProgram& epilogue, const Copies& co
 // Whether the last piece of a tile may begin inside the one before it: what nobody reads and nothing sums may be stored
 // twice.
 bool overlaps(const GpuProblem& p, int32_t width) {
-  return width > 64 && width % 16 == 0 && p.epilogue.reductions.empty() && copies_of(p.epilogue)->loads.empty();
+  const Copies copies = copies_of(p.epilogue).value_or(Copies{});
+  return width > 64 && width % 16 == 0 && p.epilogue.reductions.empty() && copies.loads.empty() &&
+         !run_of_copies(p.epilogue);
 }
 
 // Root columns of a piece: whole pieces where reductions keep a partial for each, otherwise whatever fills warps.
 std::array<int32_t, 2> piece_choices(const GpuProblem& p, const GpuGemmConfig& c, int32_t width) {
-  if (c.copied) return {width % 64 == 0 || overlaps(p, width) ? 64 : 32, width % 32 == 0 ? 32 : 64};
+  if (c.copied) {
+    const int32_t run = run_of_copies(p.epilogue).value_or(64);
+    return {(width % 64 == 0 && run % 64 == 0) || overlaps(p, width) ? 64 : 32, width % 32 == 0 ? 32 : 64};
+  }
   if (p.epilogue.reductions.empty()) return {std::min(width, 64), std::min(width, 32)};
   const auto whole = [&](int32_t most) {
     int32_t piece = std::min(width, most);
@@ -140,7 +146,10 @@ bool place(const GpuProblem& p, GpuGemmConfig& c) {
         std::min(sm90_shared_limit, p.gpu.shared_per_block) - (one.shared_bytes - one.stage_bytes - 16);
     const int64_t stages = room / (one.stage_bytes + 16);
     c.stages = static_cast<int32_t>(std::min<int64_t>(stages, most));
-    if (c.stages >= 4 || (c.stages >= 3 && c.whole_rows) || (c.stages >= 2 && piece == choices[1])) {
+    // Runs stored in pieces of 64 columns are worth the fourth stage of the widest tiles (an H100, bench/NOTES.md).
+    const bool wide_runs = c.copied && c.tile_m * c.tile_n >= 128 * 256 && run_of_copies(p.epilogue).has_value();
+    const bool three = c.stages >= 3 && (c.whole_rows || wide_runs);
+    if (c.stages >= 4 || three || (c.stages >= 2 && piece == choices[1])) {
       c.shared_bytes = static_cast<int32_t>(sm90_shape(p.epilogue, c).shared_bytes);
       return true;
     }
@@ -180,11 +189,20 @@ bool takes_registers(const package::EpilogueProgram& epilogue) {
   });
 }
 
+int32_t columns_side_by_side(const package::EpilogueProgram& epilogue, const GpuGemmConfig& c) {
+  const int32_t width = c.tile_n / epilogue.split.ways;
+  const auto chunk = epilogue.split.chunk.as_constant();
+  if (epilogue.split.own_ways() == 1 || !chunk || *chunk >= width) return width;
+  const auto shared = static_cast<int32_t>(std::gcd(*chunk, int64_t{width}));
+  return shared % 32 == 0 ? shared : width;  // smaller copies would be too many; whole rows of the engine's swizzle
+}
+
 Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConfig& c) {
   const int ways = epilogue.split.ways, width = c.tile_n / ways;
   Sm90Shape s;
   s.a_boxes = c.a_k_major ? c.cluster_n : c.tile_m / 64;
-  const int parts = ways % c.cluster_m == 0 ? ways : ways * c.cluster_m;
+  const int side_by_side = width / columns_side_by_side(epilogue, c) * ways;  // boxes of a tile at least
+  const int parts = side_by_side % c.cluster_m == 0 ? side_by_side : side_by_side * c.cluster_m;
   s.b_boxes = c.b_k_major ? parts : (width + 63) / 64 * ways;
   const int a_rows = c.a_rows > 0 ? c.a_rows : c.tile_m;
   s.a_box_rows = c.a_k_major ? a_rows / s.a_boxes : 64;
@@ -335,11 +353,11 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
   // Reductions and integers need registers of their own.
   const bool light = takes_registers(p.epilogue);
   const auto copied_operands = copies_of(p.epilogue);
-  const bool copies =
-      copied_operands && s.epilogue_alignment % map_alignment == 0 && whole_runs(p) &&
-      !(spread && any_column_major(p.epilogue, *copied_operands)) &&
-      parameter_bytes(p.epilogue) <=
-          free_parameter_bytes(2 + further_a + copied_operands->loads.size() + copied_operands->stores.size());
+  const bool copies = copied_operands && s.epilogue_alignment % map_alignment == 0 && whole_runs(p) &&
+                      !(spread && any_column_major(p.epilogue, *copied_operands)) &&
+                      parameter_bytes(p.epilogue) <=
+                          free_parameter_bytes(2 + further_a + copied_operands->loads.size() +
+                                               copied_operands->stores.size() + tables_of(p.epilogue).size());
   const int most_accumulators =
       p.epilogue.reductions.empty() && s.accumulator == DType::f32 ? sm90_accumulators : sm90_accumulators_busy;
   const bool hashes = draws_numbers(p.epilogue);
@@ -386,7 +404,8 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
         if (direct.from_registers && place(p, direct)) result.push_back(direct);
         GpuGemmConfig copied = c;
         copied.copied =
-            copies && cols >= 32 && (width % 32 == 0 || (copies && overlaps(p, static_cast<int32_t>(width))));
+            copies && cols >= 32 && (width % 32 == 0 || (copies && overlaps(p, static_cast<int32_t>(width)))) &&
+            (shape.accumulators <= 128 || tables_of(p.epilogue).empty());  // places of tables spill beside more
         copied.lanes = 2;
         copied.copied = copied.copied && place(p, copied);
         if (copied.copied) result.push_back(copied);

@@ -119,7 +119,8 @@ int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const Kernel
     const NodeId node = store != nullptr ? store->target : region.leaves[from];
     const types::Op op = graph.node(node).op;
     const bool callers = (store != nullptr && store->output) || op == types::Op::input || is_output(node);
-    if (is_step(op) || (callers && alignment_ != Alignment::Hinted) || !operand.offsets.empty()) return false;
+    const bool shifted = !operand.offsets.empty() && !column_runs(operand);  // those of runs are multiples
+    if (is_step(op) || (callers && alignment_ != Alignment::Hinted) || shifted) return false;
     const Dim& columns = graph.type(node).shape.back();
     if (alignment_ != Alignment::Hinted) return proven_alignment(columns, types::byte_size(operand.dtype)) == whole;
     if (!columns.is_constant() && !is_row_of_factor(columns, operand.dtype)) return false;

@@ -63,6 +63,16 @@ def rotary(accum, cosines, sines):
     D = reshape(turned, (-1, 1024))
     return D
 )"},
+      {"cuda_rotary_copied", "cuda:sm_90a",
+       "M=2048 N=1024 K=1024 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x256x64_coop_tma",
+       "cosines=f32[M,1,64] sines=f32[M,1,64] D=bf16[M,N]", R"(
+def rotary(accum, cosines, sines):
+    heads = reshape(accum, (-1, 8, 128))
+    x, y = split(heads, 2, dim=-1)
+    turned = join(x * cosines - y * sines, y * cosines + x * sines, dim=-1)
+    D = reshape(turned, (-1, 1024))
+    return D
+)"},
       {"cuda_residual_row_sums", "cuda:sm_90a",
        "M=16 N=1024 K=16384 A=bf16 B=bf16 b_columns kernel=cuda_sm90_64x32x64_k4",
        "residual=bf16[M,N] D=bf16[M,N] row_sums=f32[M,1] row_squares=f32[M,1]", residual_row_sums},

@@ -8,7 +8,8 @@
 // on their way. Epilogue::Copies says which copies there are, loads first, or none where rows are reduced only: copy i
 // is Params::map[2 + i], of operand(i), whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most
 // 128 bytes, swizzled by the engine; of what is column_major(i), one box of as many columns as a piece has, 16 rows of
-// a column side by side.
+// a column side by side. Of what has run(i) > 0 so many root columns lie side by side, step(i) elements from one such
+// run to the next, and there is no batch; pieces lie within runs.
 #pragma once
 
 #include "device/cuda/kernels/sm90.h"
@@ -16,12 +17,19 @@
 
 namespace codetta::gpu {
 
+// Copies whose columns all lie side by side are these, and more.
+struct PlainCopies {
+  static constexpr int run(int) { return 0; }
+  static constexpr int step(int) { return 0; }
+};
+
 // Stands for a Ref in emitted text: the operand is the i-th copy.
 template <class E, int i>
 struct Copied {};
 
 template <class Copies, int cols>
 struct CopyLayout {
+  static constexpr int columns = cols;
   static constexpr int load_slots = Copies::load_slots, store_slots = 2, count = Copies::loads + Copies::stores;
   static constexpr int held = count > 0 ? count : 1;  // of arrays
   static constexpr int slots(int i) { return i < Copies::loads ? load_slots : store_slots; }
@@ -74,11 +82,11 @@ struct CopiedFragment : TileFragment<false, 1, P> {
     this->r = this->tile.thread / 32 * 16 + row();
     if (this->r >= this->tile.rows) this->r = this->tile.rows - 1;
   }
-  // The engine counts both in 32 bits.
-  CODETTA_MEMBER i64v row_index() const { return splat<i64v>((i64)((i32)this->tile.row + this->r)); }
+  // The engine counts both in 32 bits, without a sign: quotients and remainders of them are shifts and masks.
+  CODETTA_MEMBER i64v row_index() const { return splat<i64v>((i64)((u32)this->tile.row + (u32)this->r)); }
   CODETTA_MEMBER i64v col_index() const {
     i64v v;
-    CODETTA_EACH_LANE v.e[i] = (i64)((i32)this->tile.col + this->c + i);
+    CODETTA_EACH_LANE v.e[i] = (i64)((u32)this->tile.col + (u32)(this->c + i));
     return v;
   }
   template <class V>
@@ -162,6 +170,13 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   template <class V, class E>
   CODETTA_MEMBER V load_column(const DownColumns<E>& o) const {
     return splat<V>(o.of_row[place & 1]);
+  }
+  // Of what repeats along the columns, side by side in blocks that pieces lie within, and whose rows are whole vectors,
+  // as a tensor map of it has been found to be possible. Columns beyond the edge are its, too.
+  template <class V, i64 block, bool written = false, class E, class F>
+  CODETTA_MEMBER V load_indexed(const E* row, i64, F) const {
+    static_assert(block % Layout::columns == 0);
+    return load_whole<V, written>(row + (u32)this->tile.col % (u32)block + (u32)this->c);
   }
   // As emitted text calls them where columns are not adjacent.
   template <class V, class E, int cols>
@@ -248,13 +263,15 @@ struct Copier {
   }
   template <class P>
   static CODETTA_MEMBER i32 batch_of(const P& params, int i, u32 batch) {
-    return params.operand[Copies::operand(i)].stride[0] != 0 ? (i32)batch : 0;
+    return Copies::run(i) == 0 && params.operand[Copies::operand(i)].stride[0] != 0 ? (i32)batch : 0;
   }
   // Of box b of copy i, as its map counts.
   struct Place {
     i32 fast, slow;
     CODETTA_MEMBER Place(int i, int b, i64 row, i64 col) {
-      const i32 column = (i32)col + b * L::box_cols(i);
+      const u32 run = Copies::run(i) > 0 ? (u32)Copies::run(i) : 1u,
+                step = Copies::run(i) > 0 ? (u32)Copies::step(i) : 1u;
+      const i32 column = (i32)((u32)col / run * step + (u32)col % run) + b * L::box_cols(i);
       fast = Copies::column_major(i) ? (i32)row : column;
       slow = Copies::column_major(i) ? column : (i32)row;
     }

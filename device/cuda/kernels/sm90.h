@@ -8,7 +8,8 @@
 // steps of them as any other; their parts are summed in the same way.
 //
 // Config offers, besides what tile.h says: a_k_major, b_k_major; makes_a (the copies bring what A is made of, in its
-// shape); wait_depth (wgmma groups left in flight, 0 or 1);
+// shape); wait_depth (wgmma groups left in flight, 0 or 1); b_run (columns of B in a row that lie side by side, of a
+// part's in a tile: fewer where the chunks of a split are narrower);
 // warp_rows (16: each warp finishes the rows that it has multiplied, 0: all of them together); spread_a; a_rows.
 // With Config::a_rows < tile_m only so many rows of A exist, and a stage brings no more: the others of the last 64 are
 // whatever lies behind them, B's columns, and nobody reads their products.
@@ -79,8 +80,8 @@ struct Shape {
   // A copy brings `box` rows of 128 bytes: K-major, a run of rows of the operand's tile, split over the blocks that
   // share it; MN-major, 64 wide blocks of tile_k rows.
   static constexpr int a_boxes = Config::a_k_major ? Config::cluster_n : Config::tile_m / 64;
-  static constexpr int b_parts =
-      Config::ways % Config::cluster_m == 0 ? Config::ways : Config::ways * Config::cluster_m;
+  static constexpr int runs = width / Config::b_run * Config::ways;  // of columns of B that lie side by side
+  static constexpr int b_parts = runs % Config::cluster_m == 0 ? runs : runs * Config::cluster_m;
   static constexpr int b_boxes = Config::b_k_major ? b_parts : (width + 63) / 64 * Config::ways;
   static constexpr int a_box_rows = Config::a_k_major ? Config::a_rows / a_boxes : 64;  // along M
   static constexpr int b_box_rows = Config::b_k_major ? Config::tile_n / b_boxes : 64;  // along N
@@ -124,6 +125,7 @@ struct Shape {
   static_assert(sets * bands * Config::tile_n / 2 <= 192, "more accumulators a thread spill");
   static_assert(a_box_rows <= 256 && b_box_rows <= 256 && a_box_rows % 8 == 0 && b_box_rows % 8 == 0);
   static_assert(Config::b_k_major || Config::ways == 1 || width % 64 == 0, "a part begins with a 64 wide block");
+  static_assert(width % Config::b_run == 0 && Config::b_run % 8 == 0, "a part's columns come in whole boxes");
   static_assert(shared_bytes <= Config::shared_bytes && Config::shared_bytes <= 232448);
 };
 

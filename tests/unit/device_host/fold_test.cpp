@@ -401,6 +401,25 @@ TEST(TiledView, MadeRowsHaveACoordinate) {
   }
 }
 
+// Columns in runs, as halves of heads have them: a map of the matrix that they are parts of.
+TEST(TiledView, ColumnsInRuns) {
+  OneMap one;
+  one.facts = {12, true, -1, 0};
+  one.kernel.alignment = 16;
+  Problem& p = one.plan.problem;
+  p.m = p.k = p.rows = 200, p.batches = 1, p.cols = 192, p.n = 384;
+  EXPECT_FALSE(one.made(map_operand));
+  EXPECT_STREQ(one.trouble.reason, "its columns are 64 elements apart, and kernel takes them side by side");
+  EXPECT_TRUE(one.trouble.unaligned);
+  one.trouble = {};
+  one.operand.stride[0] = 1000, one.operand.stride[1] = 1, one.operand.stride[2] = 128;
+  ASSERT_TRUE(tiled_view(one.kernel, one.plan, one.map, one.operand, "x", one.view, one.trouble)) << one.trouble.reason;
+  EXPECT_EQ(one.view.fast, 384);
+  EXPECT_EQ(one.view.slow, 200);
+  EXPECT_EQ(one.view.slow_stride, 2000);
+  EXPECT_EQ(one.view.batches, 1) << "the first stride is that of rows";
+}
+
 // Every size of what the copy engine takes or a matrix kernel reads; kernels that are no matrix kernels count further.
 TEST(TiledView, SizesHaveACoordinate) {
   for (const i64 size : {i64{1} << 20, i64{0x7fffffff}, i64{1} << 31, i64{3000000000}, i64{1} << 40}) {

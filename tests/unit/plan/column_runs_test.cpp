@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Halves of heads, whose columns lie in runs: what goes by the copy engine, and in which tiles.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/copy_engine.hpp"
+#include "support/plain_store.hpp"
+#include "unit/plan/gpu_discovery.hpp"
+
+namespace {
+
+using namespace codetta;
+using package::Access;
+using package::Axis;
+using package::GpuGemmConfig;
+using package::Operand;
+using plan::ColumnRuns;
+using plan::GemmShape;
+using types::Dim;
+
+// Root column c of the second part of heads of 2 * `half` columns lies at (c / half) * 2 * half + c % half + half.
+Operand half_of_heads(int64_t half, bool second) {
+  Operand o;
+  o.access = Access::Indexed;
+  o.dtype = DType::bf16;
+  o.is_store = true;
+  o.unit_stride = false;
+  o.terms.push_back({Axis::Row, 1, 0, 1, Dim::constant(1)});
+  o.terms.push_back({Axis::Col, 1, half, 0, Dim::constant(1)});
+  o.terms.push_back({Axis::Col, half, 0, 0, Dim::constant(2 * half)});
+  if (second) o.offsets.emplace_back(uint8_t{0}, Dim::constant(half));
+  return o;
+}
+Operand angles(int64_t half) {
+  Operand o;
+  o.access = Access::Indexed;
+  o.dtype = DType::f32;
+  o.unit_stride = false;
+  o.argument = 1;
+  o.terms = {{Axis::Row, 1, 0, 2, Dim::constant(1)}, {Axis::Col, 1, half, 0, Dim::constant(1)}};
+  return o;
+}
+
+// D = both halves, the first one times a table.
+package::EpilogueProgram rotary(int64_t half, DType out = DType::bf16) {
+  package::EpilogueProgram program = test::plain_store(DType::f32, out);
+  program.split.ways = 2;
+  program.split.chunk = Dim::constant(half);
+  program.arguments.push_back({"table", DType::f32, false, false, {}});
+  program.operands = {half_of_heads(half, false), half_of_heads(half, true), angles(half)};
+  program.operands[0].dtype = program.operands[1].dtype = out;
+  using Kind = package::Inst::Kind;
+  package::Phase& phase = program.phases[0];
+  phase.insts.assign(4, {});
+  phase.insts[0].kind = phase.insts[1].kind = Kind::Accumulator;
+  phase.insts[1].index = 1;
+  phase.insts[2].kind = Kind::Load, phase.insts[2].index = 2;
+  phase.insts[3].kind = Kind::Op, phase.insts[3].op = types::Op::mul, phase.insts[3].arity = 2;
+  phase.insts[3].in[0] = 0, phase.insts[3].in[1] = 2;
+  phase.stores = {{0, 3}, {1, 1}};
+  return program;
+}
+
+GemmShape shape_of_heads(int64_t m, int64_t n, int64_t k) {
+  GemmShape shape = test::gpu_shape(m, n, k, DType::bf16);
+  shape.b_k_stride = 1, shape.b_col_stride = k;
+  return shape;
+}
+std::vector<GpuGemmConfig> of_sm90(const package::EpilogueProgram& program, const GemmShape& shape) {
+  return plan::sm90_configurations({program, shape, plan::gpu_facts("sm_90a")});
+}
+int64_t copied_of(const package::EpilogueProgram& program, const GemmShape& shape) {
+  const auto all = of_sm90(program, shape);
+  return std::count_if(all.begin(), all.end(), [](const GpuGemmConfig& c) { return c.copied; });
+}
+
+TEST(ColumnRuns, OfIndexedOperands) {
+  EXPECT_EQ(plan::column_runs(half_of_heads(64, false)), (ColumnRuns{64, 128}));
+  EXPECT_EQ(plan::column_runs(half_of_heads(48, true)), (ColumnRuns{48, 96}));
+  EXPECT_EQ(plan::column_runs(angles(64)), (ColumnRuns{64, 0}));
+  const auto none = [](auto change) {
+    Operand o = half_of_heads(64, false);
+    change(o);
+    return !plan::column_runs(o);
+  };
+  EXPECT_FALSE(none([](Operand&) {}));
+  EXPECT_TRUE(none([](Operand& o) { o.access = Access::Full; }));
+  EXPECT_TRUE(none([](Operand& o) { o.gathered = {1}; }));
+  EXPECT_TRUE(none([](Operand& o) { o.terms.resize(1); }));
+  EXPECT_TRUE(none([](Operand& o) { std::swap(o.terms[0], o.terms[1]); }));
+  EXPECT_TRUE(none([](Operand& o) { o.terms[0].div = 16; }));
+  EXPECT_TRUE(none([](Operand& o) { o.terms[1].dim = 1; }));
+  EXPECT_TRUE(none([](Operand& o) { o.terms[2].dim = 1; })) << "heads lie in a dim of their own";
+  EXPECT_TRUE(none([](Operand& o) { o.terms[1].scale = Dim::constant(2); }));
+  EXPECT_TRUE(none([](Operand& o) { o.terms[2].scale = Dim::symbol("n"); }));
+  EXPECT_TRUE(none([](Operand& o) { o.terms[2].scale = Dim::constant(32); })) << "runs that overlap";
+  EXPECT_TRUE(none([](Operand& o) { o.terms[2].div = 32; }));
+  EXPECT_TRUE(none([](Operand& o) { o.terms[1].mod = 0; }));
+  EXPECT_TRUE(none([](Operand& o) { o.terms.insert(o.terms.begin(), {Axis::Batch, 1, 0, 2, Dim::constant(1)}); }));
+}
+
+TEST(CudaDiscovery, HalvesOfHeadsByTheCopyEngine) {
+  const GemmShape shape = shape_of_heads(4096, 6144, 4096);
+  const package::EpilogueProgram program = rotary(64);
+  const auto copies = plan::copies_of(program);
+  ASSERT_TRUE(copies);
+  EXPECT_EQ(copies->stores, (std::vector<uint32_t>{0, 1}));
+  EXPECT_TRUE(copies->loads.empty()) << "a table stays in the caches";
+  EXPECT_EQ(plan::tables_of(program), std::vector<uint32_t>{2});
+  EXPECT_EQ(plan::run_of_copies(program), 64);
+  EXPECT_GT(copied_of(program, shape), 0);
+  // A box of B has columns of one chunk, so that a tile may have several heads, and parts of one.
+  bool wide = false, part = false;
+  for (const GpuGemmConfig& c : of_sm90(program, shape)) {
+    const plan::Sm90Shape s = plan::sm90_shape(program, c);
+    EXPECT_EQ(64 % s.b_box_rows, 0) << c.tile_n;
+    EXPECT_EQ(s.b_box_rows * s.b_boxes, c.tile_n);
+    EXPECT_EQ(c.tile_n / 2 % plan::columns_side_by_side(program, c), 0);
+    if (!c.copied) continue;
+    EXPECT_LE(s.accumulators, 128);
+    wide = wide || c.tile_n == 256;
+    part = part || c.tile_n == 192;
+    EXPECT_EQ(c.tile_n / 2 % c.piece_cols, 0) << "pieces lie within runs";
+    EXPECT_EQ(64 % c.piece_cols, 0);
+  }
+  EXPECT_TRUE(wide && part);
+  // Pieces have 32 columns where runs have no more, and lie in none of 48 or 16.
+  for (const GpuGemmConfig& c : of_sm90(rotary(32), shape)) EXPECT_TRUE(!c.copied || c.piece_cols == 32);
+  EXPECT_GT(copied_of(rotary(32), shape), 0);
+  EXPECT_EQ(copied_of(rotary(48), shape), 0);
+  EXPECT_EQ(copied_of(rotary(16), shape), 0);
+  EXPECT_GT(copied_of(rotary(64, DType::f32), shape), 0);
+  GemmShape somewhere = shape;
+  somewhere.epilogue_alignment = 8;
+  EXPECT_EQ(copied_of(program, somewhere), 0);
+  // Halves that begin inside of 16 bytes, and a table that is as large as the product.
+  package::EpilogueProgram other = program;
+  other.operands[1].offsets[0].second = Dim::constant(4);
+  EXPECT_EQ(copied_of(other, shape), 0);
+  other = program;
+  other.operands[0].terms[2].scale = Dim::constant(192);
+  EXPECT_EQ(copied_of(other, shape), 0) << "a matrix of more columns than B";
+  other = program;
+  other.operands[2].terms.push_back({Axis::Col, 64, 0, 0, Dim::constant(64)});
+  EXPECT_EQ(copied_of(other, shape), 0);
+}
+
+}  // namespace
