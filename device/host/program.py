@@ -33,6 +33,11 @@ def get_last_error():
     return getattr(_last, "text", "")
 
 
+def get_output_shapes():
+    """What this thread's last call that succeeded has filled of each output whose sizes it computes: shapes by name."""
+    return dict(getattr(_last, "shapes", {}))
+
+
 # ---- the engine, as device/host/engine.h describes it
 
 class _GemmConfig(ctypes.Structure):

@@ -38,6 +38,14 @@ inline thread_local char error_text[1024] = "";
 // asked.
 inline thread_local bool unaligned = false;
 
+// The sizes that the calling thread's last call which succeeded has computed for outputs, and of which function.
+struct ComputedSizes {
+  i32 function = -1;
+  i32 count = 0;
+  i64 sizes[64] = {};
+};
+inline thread_local ComputedSizes computed_sizes;
+
 __attribute__((format(printf, 2, 3))) inline Status fail(Status status, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -432,6 +440,21 @@ inline Status reinterpret(View& view, const View& source, Number offset, i32 dty
   if (need.bad || offset.bad || offset.value < 0 || need.value > have * dtype_bytes(source.dtype))
     return fail(bad_sizes, "E0610: %s would leave the memory that it is a view of", name);
   return bind(view, source.data + offset.value, dtype, sizes, rank, name, strides);
+}
+
+// Of an output that a call computes the size of; behind all work, so that a call that fails leaves what was there.
+inline void begin_computed(i32 function) { computed_sizes = {function, 0, {}}; }
+inline void add_computed(Number size) { computed_sizes.sizes[computed_sizes.count++] = size.value; }
+
+// `call`: of which function, in the text of an error.
+inline Status output_sizes(i32 function, const char* call, i32 wanted, i64* sizes, i32 count) {
+  if (computed_sizes.function != function)
+    return fail(bad_argument, "E0608: %s has not succeeded in this thread, or another function has since", call);
+  if (sizes == nullptr) return fail(bad_argument, "E0604: sizes is null");
+  if (count != wanted)
+    return fail(bad_argument, "E0701: %d sizes are asked for, and %s computes %d", count, call, wanted);
+  memcpy(sizes, computed_sizes.sizes, static_cast<size_t>(count) * sizeof(i64));
+  return ok;
 }
 
 inline bool is_row_major(const View& view) {

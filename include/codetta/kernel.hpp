@@ -152,6 +152,10 @@ class CODETTA_API Execution {
   // Donated parameters of the program have been written anew: a run uses up what they hold, and a further one without
   // this is E0655. Their memory counts as given for one more run. Nothing where there are none.
   void donate_again();
+  // What the last run has filled of an output of a program, from its first element on: known when run() returns. Where
+  // a run does not compute the output's sizes it is all of the bound tensor. Errors: E0209 (no output of that name),
+  // E0608 (no run has succeeded, or it holds nothing).
+  [[nodiscard]] Result<Dims> output_shape(std::string_view name) const;
   // Bytes; of device memory where the target is a GPU. 0 where nothing is needed, but a problem without elements may
   // need some, too.
   [[nodiscard]] int64_t workspace_size() const;

@@ -43,7 +43,13 @@ struct ProgramShapes {
   struct Output {
     std::string name;
     DType dtype = DType::f32;
+    // Of dims that a run computes the most that they can be, and 0 where nothing bounds them: then the caller says what
+    // there is room for. What was filled is known behind the run (Execution::output_shape).
     Dims shape;
+    // By dim: the name that the size of that room has ("y_capacity": in messages, headers and `--dim`), where a run
+    // computes the dim; else empty.
+    std::vector<std::string> rooms{};
+    [[nodiscard]] bool computed(int dim) const { return !rooms[static_cast<size_t>(dim)].empty(); }
   };
   std::vector<std::pair<std::string, int64_t>> symbols;  // in the order of the parameters that name them
   std::vector<Output> outputs;                           // in the order of the return statement
@@ -141,7 +147,8 @@ struct StepRecord {
   int64_t begin_ns = 0, end_ns = 0;
   std::vector<Value> written;
   // Of a function: its results in the order of the call. Nothing where one is not in memory, for the kernel hands it
-  // over element by element (Program::with_hooked_results).
+  // over element by element (Program::with_hooked_results). Those that it has allocated are told with the last step
+  // that takes one (select_output); one that nothing takes has no elements, and 8 dims.
   std::vector<Value> results{};
 };
 // Called from the thread that runs, in order; an error ends the run with it.
@@ -179,7 +186,8 @@ struct RunOptions {
 class CODETTA_API CompiledProgram {
  public:
   // Every parameter and every output by name, and nothing else: a number for what is declared without brackets (a:
-  // f32), else a tensor. Numbers are what they are now; tensors are read by each run. Errors: those of shapes(), E0213,
+  // f32), else a tensor; of outputs with dims that a run computes one with room for them, which a run fills from the
+  // first element on. Numbers are what they are now; tensors are read by each run. Errors: those of shapes(), E0213,
   // E0403, E06xx; E0616 where a function that the program calls is not among options.externs.
   [[nodiscard]] Result<Execution> prepare(const std::vector<NamedArgument>& arguments,
                                           const RunOptions& options = {}) const;
@@ -236,7 +244,8 @@ CODETTA_API Result<std::string> explain(const Program& program, const Target& ta
                                         bool json = false, Context& context = Context::process_default());
 
 // Checks the outputs that a run of the program left in memory. `arguments`: as for CompiledProgram::run, unchanged
-// since; otherwise as verify() of a GEMM. A program too large for the oracle is checked on whole random rows and
+// since, but that an output whose sizes the run has computed is the part that it has filled (Execution::output_shape);
+// otherwise as verify() of a GEMM. A program too large for the oracle is checked on whole random rows and
 // columns, or, where an output cannot be had that way, not at all: the report says so (and is Mistrusted). Errors:
 // those of shapes(); E0208 (an output, or the former contents of a donated or overwritten parameter), E0221 (given
 // results of another shape), E0311 (code of the caller's without given results, or with those of several calls), E0606,

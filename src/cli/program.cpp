@@ -298,7 +298,7 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
     return report(usage_error("--seed has no effect", "every parameter is given, and no check takes samples",
                               "leave it out, or say --check"),
                   common.json);
-  if (auto ok = add_outputs(program, data); !ok) return report(ok.error(), common.json);
+  if (auto ok = add_outputs(program, asked.dims, data); !ok) return report(ok.error(), common.json);
   if (auto ok = check_dims(asked.dims, data); !ok) return report(ok.error(), common.json);
   if (options.check || options.bisect) program = program.with_hooked_results();
   auto compiled = codetta::compile(program, target, options.hints.empty() ? data.shapes.symbols : asked.hints, context,

@@ -90,6 +90,18 @@ Result<std::pair<Tensor, TensorView>> copy_of(const TensorView& view) {
   return std::pair(*std::move(memory), *copy);
 }
 
+// The tensor of this name becomes its part of this shape.
+Result<void> narrow(std::vector<NamedArgument>& arguments, const std::string& name, const Dims& shape) {
+  for (NamedArgument& argument : arguments) {
+    if (argument.name != name) continue;
+    const TensorView& whole = *argument.value.tensor();
+    auto part = TensorView::make(whole.data(), whole.dtype(), shape, whole.strides());
+    if (!part) return std::move(part).error();
+    argument = {name, *part};
+  }
+  return {};
+}
+
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -120,12 +132,20 @@ Result<void> add_random(const Program& program, const Sizes& sizes, uint64_t see
   return {};
 }
 
-Result<void> add_outputs(const Program& program, ProgramData& data) {
+Result<void> add_outputs(const Program& program, const Sizes& sizes, ProgramData& data) {
   auto shapes = program.shapes(data.arguments);
   if (!shapes) return std::move(shapes).error();
   data.shapes = *std::move(shapes);
   for (const ProgramShapes::Output& output : data.shapes.outputs) {
-    auto tensor = Tensor::make(output.dtype, output.shape);
+    Dims shape = output.shape;
+    for (int d = 0; d < shape.rank(); ++d) {
+      if (!output.computed(d)) continue;
+      const auto asked = std::find_if(sizes.begin(), sizes.end(), [&](const auto& size) {
+        return size.first == output.rooms[static_cast<size_t>(d)];
+      });
+      if (asked != sizes.end() || shape[d] == 0) shape[d] = asked != sizes.end() ? asked->second : size_not_said;
+    }
+    auto tensor = Tensor::make(output.dtype, shape);
     if (!tensor) return std::move(tensor).error();
     fill_poison(tensor->view());
     data.owned.push_back(*std::move(tensor));
@@ -149,7 +169,7 @@ Result<ProgramData> copies_of_donated(const Program& program, const ProgramData&
   return copies;
 }
 
-Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
+Result<ProgramRun::Done> ProgramRun::operator()(ProgramData& data) const {
   Done done;
   const auto start = std::chrono::steady_clock::now();
   std::optional<Device> device;
@@ -162,7 +182,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
     if (!made) return std::move(made).error();
     copies = *std::move(made);
   }
-  const std::vector<NamedArgument>& arguments = copies ? copies->named() : data.arguments;
+  std::vector<NamedArgument> arguments = copies ? copies->named() : data.arguments;
   // What a check reads: a run leaves anything in donated tensors.
   ProgramData before;
   if (check) {
@@ -206,6 +226,16 @@ Result<ProgramRun::Done> ProgramRun::operator()(const ProgramData& data) const {
     if (!copies) break;
     if (auto copied = copies->download(output.name); !copied) return std::move(copied).error();
   }
+  for (const ProgramShapes::Output& output : data.shapes.outputs) {
+    const bool whole =
+        std::all_of(output.rooms.begin(), output.rooms.end(), [](const auto& room) { return room.empty(); });
+    if (whole) continue;
+    auto filled = execution->output_shape(output.name);
+    if (!filled) return std::move(filled).error();
+    for (std::vector<NamedArgument>* list : {&arguments, &data.arguments}) {
+      if (auto ok = narrow(*list, output.name, *filled); !ok) return std::move(ok).error();
+    }
+  }
   if (!check) return done;
   VerifyOptions wanted;
   wanted.seed = seed;
@@ -237,7 +267,7 @@ Result<std::optional<ProgramRun::Smaller>> ProgramRun::smaller(const ProgramData
       if (argument.value.tensor() == nullptr) less.arguments.push_back(argument);
     }
     // The program may have no such sizes: f32["n - 100"] of n = 64.
-    if (!add_random(program, sizes, seed, less) || !add_outputs(program, less)) continue;
+    if (!add_random(program, sizes, seed, less) || !add_outputs(program, {}, less)) continue;
     ProgramRun unwatched = *this;
     unwatched.observer = {};
     auto done = unwatched(less);

@@ -23,8 +23,9 @@ struct ProgramData {
 // product, the others 0, so that values and bounds stay small; numbers of type bool are true.
 // Errors: those of Program::missing().
 Result<void> add_random(const Program& program, const Sizes& sizes, uint64_t seed, ProgramData& data);
-// Memory for the outputs, poisoned. Errors: those of Program::shapes().
-Result<void> add_outputs(const Program& program, ProgramData& data);
+// Memory for the outputs, poisoned; dims that a run computes have as much room as `sizes` says, else as they can need.
+// Errors: those of Program::shapes().
+Result<void> add_outputs(const Program& program, const Sizes& sizes, ProgramData& data);
 
 // What is bound to donated parameters, copied: a run leaves anything there. Errors: E0606.
 Result<ProgramData> copies_of_donated(const Program& program, const ProgramData& data);
@@ -52,8 +53,9 @@ struct ProgramRun {
     std::vector<std::string> kernels;
     std::optional<VerifyReport> checked;
   };
-  // Outputs end in host memory, where `data` says. Errors: those of prepare, run and verify.
-  [[nodiscard]] Result<Done> operator()(const ProgramData& data) const;
+  // Outputs end in host memory, where `data` says; of those whose sizes the run computes the views become what it has
+  // filled. Errors: those of prepare, run and verify.
+  [[nodiscard]] Result<Done> operator()(ProgramData& data) const;
 
   // The same program over random data of smaller sizes, for which the oracle can say all: up to 64, less where that is
   // too much, more where the program has no such sizes. Nothing where none will do.

@@ -212,6 +212,7 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   oracle::OracleOptions how = program_options(target, graph, shapes.symbols);
   how.seed = options.seed;
   CODETTA_TRY(how.functions, functions_of(options.given));
+  add_given_sizes(graph, options.given, how.sizes);
   CODETTA_TRY(const Passes passes, compare_passes(graph, state.debug.passes, inputs, how));
 
   CODETTA_TRY(const CompiledProgram compiled,

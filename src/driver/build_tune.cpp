@@ -238,10 +238,29 @@ class ProductTuning {
         continue;
       }
       Dims shape;
-      for (const types::Dim& dim : buffer.shape) shape.push_back(dim.evaluate(value).value_or(1));
+      for (size_t d = 0; d < buffer.shape.size(); ++d) {
+        const bool computed = !buffer.filled.empty() && !(buffer.filled[d] == buffer.shape[d]);
+        shape.push_back(computed ? room_for(buffer.filled[d]) : buffer.shape[d].evaluate(value).value_or(1));
+      }
       CODETTA_TRY(bindings.tensors[b], view_of(b, buffer.name, buffer.dtype, shape));
     }
     return bindings;
+  }
+
+  // For a size that a run computes: what it computes it of is taken to be at most the largest of the sizes.
+  [[nodiscard]] int64_t room_for(const types::Dim& size) const {
+    int64_t largest = unknown_size, room = 0;
+    for (const auto& [symbol, hinted] : hints_) largest = std::max(largest, hinted);
+    for (const int64_t computed : {int64_t{0}, largest}) {
+      const auto value = [&](std::string_view symbol) -> std::optional<int64_t> {
+        for (const auto& [known, hinted] : hints_) {
+          if (known == symbol) return hinted;
+        }
+        return computed;
+      };
+      room = std::max(room, size.evaluate(value).value_or(0));
+    }
+    return room;
   }
 
   // The program with the kernels that are chosen, whose first run has come to its end.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/default_floats.hpp"
 #include "base/files.hpp"
@@ -276,9 +277,11 @@ Result<void> Execution::run(Stream stream) {
     return state_->placed ? state_->placed(spent) : spent;
   }
   auto* const cpu = std::get_if<runtime::Execution>(&state_->execution);
+  state_->succeeded = false;
   auto ran = cpu != nullptr ? cpu->run()
                             : std::get_if<runtime::cuda::Execution>(&state_->execution)
                                   ->run(static_cast<runtime::cuda::StreamHandle>(stream.handle));
+  state_->succeeded = static_cast<bool>(ran);
   // A run that is refused before it writes, for a fault of an earlier run or for an index, uses nothing up. What a
   // refused capture has recorded by then counts: the graph can be launched.
   if (!state_->donated.empty())
@@ -288,6 +291,24 @@ Result<void> Execution::run(Stream stream) {
 }
 void Execution::donate_again() {
   if (state_) state_->spent = false;
+}
+Result<Dims> Execution::output_shape(std::string_view name) const {
+  if (!state_) return no_execution();
+  std::vector<std::string> outputs;
+  for (uint32_t b = 0; b < state_->package->buffers.size(); ++b) {
+    const package::Buffer& buffer = state_->package->buffers[b];
+    if (buffer.role != package::Buffer::Role::Output) continue;
+    outputs.push_back(buffer.name);
+    if (buffer.name != name) continue;
+    if (state_->succeeded)
+      return std::visit([b](const auto& execution) { return execution.filled(b); }, state_->execution);
+    return diag::error(diag::Code::empty_handle, fmt::format("the shape of output {} is not known", name))
+        .reason("no run has succeeded since the execution was prepared, or the last one failed")
+        .help("ask for it behind a run");
+  }
+  return diag::error(diag::Code::argument_unexpected, fmt::format("there is no output {}", name))
+      .reason(fmt::format("outputs are {}", fmt::join(outputs, ", ")))
+      .help("name an output");
 }
 int64_t Execution::workspace_size() const {
   if (!state_) return 0;

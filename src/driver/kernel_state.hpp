@@ -80,6 +80,7 @@ struct ExecutionState {
   std::function<Error(const Error&)> placed{};  // of a program: what a run has found, at its place in the text
   std::string donated{};                        // the first donated parameter, if there is one
   bool spent = false;                           // what is donated has been used up
+  bool succeeded = false;                       // the last run
   std::vector<TensorView> given{};              // what is bound to donated parameters
   // A run whose donated parameters may hold anything: of measurements.
   static Result<void> run_again(Execution& execution, Stream stream = {}) {

@@ -11,6 +11,7 @@
 #include "diag/diagnostic.hpp"
 #include "driver/problem.hpp"
 #include "driver/program_state.hpp"
+#include "ir/output_rooms.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
 
@@ -181,7 +182,12 @@ Result<void> check_hints(const std::vector<Program>& programs, const SizeHints& 
 }
 
 Result<void> check_sizes(const ir::Graph& graph, const SizeHints& sizes) {
-  return check_hints_of(symbols_of_types(graph), sizes, "the program has no size", Said::AsSize);
+  std::vector<std::string> symbols = symbols_of_types(graph);
+  for (const ir::OutputRoom& room : ir::output_rooms(graph)) {
+    std::copy_if(room.names.begin(), room.names.end(), std::back_inserter(symbols),
+                 [](const std::string& name) { return !name.empty(); });
+  }
+  return check_hints_of(symbols, sizes, "the program has no size", Said::AsSize);
 }
 
 Result<SizeHints> all_sizes(const ir::Graph& graph, SizeHints sizes, int64_t otherwise) {
@@ -200,14 +206,18 @@ Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedA
   CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols(graph, bound_arguments(arguments)));
   ProgramShapes result;
   result.symbols = std::move(symbols.values);
-  for (const ir::GraphOutput& output : graph.outputs()) {
+  const std::vector<ir::OutputRoom> rooms = ir::output_rooms(graph);
+  for (size_t o = 0; o < rooms.size(); ++o) {
+    const ir::GraphOutput& output = graph.outputs()[o];
+    const types::Shape& shape = graph.type(output.node).shape;
     std::vector<int64_t> sizes;
-    for (const ir::Dim& dim : graph.type(output.node).shape) {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const auto most = rooms[o].names[d].empty() ? std::optional(shape[d]) : ir::most_of(graph, shape[d]);
       types::DimFault why{};
-      const std::optional<int64_t> size = dim.evaluate(result.symbols, &why);
+      const std::optional<int64_t> size = most ? most->evaluate(result.symbols, &why) : int64_t{0};
       if (!size || *size < 0) {
         return diag::error(diag::Code::symbol_conflict,
-                           fmt::format("size {} of output {} cannot be", dim.to_string(), output.name))
+                           fmt::format("size {} of output {} cannot be", shape[d].to_string(), output.name))
             .at(graph.source(), graph.span(output.node))
             .reason(size ? fmt::format("it is {}", *size) : std::string(types::to_string(why)))
             .help("pass tensors of other sizes");
@@ -219,7 +229,7 @@ Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedA
           .reason(fmt::format("a tensor has at most {}", max_rank))
           .help("reshape it");
     }
-    result.outputs.push_back({output.name, output.dtype, Dims(sizes)});
+    result.outputs.push_back({output.name, output.dtype, Dims(sizes), rooms[o].names});
   }
   return result;
 }

@@ -10,6 +10,8 @@ namespace codetta::driver {
 
 namespace {
 
+constexpr uint32_t nowhere = UINT32_MAX;  // a result that nothing takes
+
 // One that is handed over is among them if the epilogue stores it.
 std::vector<uint32_t> results_of(const package::LaunchKernel& launch, const plan::PlannedKernel& kernel,
                                  const std::vector<uint32_t>& written) {
@@ -25,6 +27,11 @@ std::vector<uint32_t> results_of(const package::LaunchKernel& launch, const plan
 
 }  // namespace
 
+TensorView nothing_taken() {
+  auto none = TensorView::make(static_cast<void*>(nullptr), DType::u8, {0, 0, 0, 0, 0, 0, 0, 0});
+  return none ? *none : TensorView();
+}
+
 StepRecords::StepRecords(package::PackageRef package, const plan::Plan& plan) : package_(std::move(package)) {
   const std::vector<uint32_t> planned = launched_kernels(plan.steps, plan.step_lists);
   size_t next = 0;
@@ -35,6 +42,13 @@ StepRecords::StepRecords(package::PackageRef package, const plan::Plan& plan) : 
 
 void StepRecords::add(const package::StepList& steps, const std::string& list, bool nested, const plan::Plan& plan,
                       const std::vector<uint32_t>& launched, size_t& next) {
+  struct Selected {
+    std::vector<uint32_t> buffers;
+    Known* last = nullptr;
+    const package::CallExtern* call = nullptr;
+  };
+  std::map<uint32_t, const package::CallExtern*> allocates;  // by result
+  std::map<uint32_t, Selected> by_result;
   for (size_t i = 0; i < steps.size(); ++i) {
     Known& known = steps_[&steps[i]];
     known.record.step = fmt::format("{}step {} ({})", list, i, package::name_of(steps[i]));
@@ -52,8 +66,24 @@ void StepRecords::add(const package::StepList& steps, const std::string& list, b
     if (const auto* call = std::get_if<package::CallExtern>(&steps[i])) {
       known.record.function = call->name;
       known.results = known.written;
+      if (call->form == package::CallExtern::Form::Alloc) allocates[call->result] = call;
+    }
+    // What a function has allocated has names, and is there to be read, behind the last of these.
+    if (const auto* select = std::get_if<package::SelectOutput>(&steps[i])) {
+      const auto call = allocates.find(select->result);
+      if (call != allocates.end()) {
+        Selected& selected = by_result[select->result];
+        selected.buffers.resize(call->second->output_count, nowhere);
+        selected.buffers[select->output] = select->buffer;
+        selected.last = &known;
+        selected.call = call->second;
+      }
     }
     by_text_[known.record.step] = &known;
+  }
+  for (const auto& [result, selected] : by_result) {
+    selected.last->record.function = selected.call->name;
+    selected.last->results = selected.buffers;
   }
 }
 
@@ -64,8 +94,13 @@ StepRecord StepRecords::record(const runtime::StepEvent& event) const {
   record.end_ns = event.end_ns;
   for (const uint32_t buffer : known.written)
     record.written.push_back({package_->buffers[buffer].name, event.tensors[buffer]});
-  for (const uint32_t buffer : known.results)
-    record.results.push_back({package_->buffers[buffer].name, event.tensors[buffer]});
+  for (const uint32_t buffer : known.results) {
+    if (buffer == nowhere) {
+      record.results.push_back({{}, nothing_taken()});
+    } else {
+      record.results.push_back({package_->buffers[buffer].name, event.tensors[buffer]});
+    }
+  }
   return record;
 }
 

@@ -13,6 +13,9 @@
 
 namespace codetta::driver {
 
+// In the place of a result that a function has allocated and nothing takes.
+TensorView nothing_taken();
+
 class StepRecords {
  public:
   struct Known {

@@ -152,6 +152,12 @@ class ProgramTuning {
     std::string failure;
     if (!survives(execution, "what is in front of " + kernel_of(call).user->name, failure)) return failure;
     CODETTA_CHECK_OK(run_once(execution));
+    for (NamedArgument& operand : operands) {  // as large as the run has made it
+      CODETTA_TRY(const Dims shape, execution.output_shape(operand.name));
+      const TensorView& whole = *operand.value.tensor();
+      CODETTA_TRY(const TensorView part, TensorView::make(whole.data(), whole.dtype(), shape, whole.strides()));
+      operand.value = part;
+    }
     return std::string();
   }
 

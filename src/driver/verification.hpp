@@ -27,6 +27,9 @@ oracle::OracleOptions program_options(const Target& target, const ir::Graph& gra
 // those of the functions: E0221 where given results do not fit.
 using OracleFunctions = std::map<std::string, oracle::OracleFunction, std::less<>>;
 Result<OracleFunctions> functions_of(const std::vector<GivenResults>& given);
+// The sizes that only the results of these calls have.
+void add_given_sizes(const ir::Graph& graph, const std::vector<GivenResults>& given,
+                     std::map<std::string, int64_t, std::less<>>& sizes);
 // What the oracle's comparison found, in the public form, with its text.
 VerifyReport report_of(const oracle::CheckReport& checked);
 

@@ -11,7 +11,9 @@
 #include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_state.hpp"
+#include "driver/step_records.hpp"
 #include "driver/verification.hpp"
+#include "ir/analyses.hpp"
 #include "types/view.hpp"
 
 namespace codetta {
@@ -100,6 +102,7 @@ Result<OracleFunctions> functions_of(const std::vector<GivenResults>& given) {
                                        std::span<const TensorView> wanted) -> Result<void> {
       for (size_t i = 0; i < wanted.size(); ++i) {
         const bool there = i < call.results.size();
+        if (there && types::identical_view(call.results[i], nothing_taken())) continue;
         if (!there || call.results[i].dtype() != wanted[i].dtype() || call.results[i].shape() != wanted[i].shape() ||
             !call.results[i].is_row_major()) {
           return diag::error(diag::Code::symbol_conflict,
@@ -115,6 +118,47 @@ Result<OracleFunctions> functions_of(const std::vector<GivenResults>& given) {
     };
   }
   return functions;
+}
+
+namespace {
+
+// Whether anything but `but` has the size.
+bool has_size(const ir::Graph& graph, const std::string& symbol, ir::NodeId but) {
+  const auto is_it = [&](const std::string& other) { return other == symbol; };
+  for (uint32_t n = 0; n < graph.size(); ++n) {
+    const ir::NodeId node(n);
+    if (node == but) continue;
+    std::vector<std::string> symbols = ir::symbols_of(graph.attr(node));
+    for (const ir::Dim& dim : graph.type(node).shape) {
+      const std::vector<std::string> more = dim.symbols();
+      symbols.insert(symbols.end(), more.begin(), more.end());
+    }
+    if (std::any_of(symbols.begin(), symbols.end(), is_it)) return true;
+    for (const ir::GraphRef& child : ir::children(graph.attr(node))) {
+      if (has_size(*child, symbol, ir::NodeId())) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void add_given_sizes(const ir::Graph& graph, const std::vector<GivenResults>& given,
+                     std::map<std::string, int64_t, std::less<>>& sizes) {
+  for (const ir::SizeSource& source : ir::size_sources(graph).sources) {
+    const auto* call = std::get_if<ir::ExternAttr>(&graph.attr(source.node));
+    if (call == nullptr) continue;
+    const auto output = static_cast<size_t>(source.output);
+    for (const GivenResults& one : given) {
+      if (one.function != call->symbol || output >= one.results.size()) continue;
+      const TensorView& result = one.results[output];
+      if (types::identical_view(result, nothing_taken())) {
+        if (!has_size(graph, source.symbol, source.node)) sizes.emplace(source.symbol, 0);  // nobody asks
+      } else if (source.dim < result.rank()) {
+        sizes.emplace(source.symbol, result.size(source.dim));
+      }
+    }
+  }
 }
 
 oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph,
@@ -164,6 +208,7 @@ Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgum
   how.seed = options.seed;
   CODETTA_TRY(how.functions, functions_of(options.given));
   how.functions_given = true;
+  add_given_sizes(graph, options.given, how.sizes);
   CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, how));
   oracle::CheckOptions compare;
   if (options.poisoned) compare.max_zeros = 1;

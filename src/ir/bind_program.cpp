@@ -49,26 +49,6 @@ Result<void> check_symbols(const ProgramFunction& function, const Graph& graph) 
   return {};
 }
 
-// The caller makes an output before the run: its sizes are known then.
-Result<void> check_outputs(const ProgramFunction& function, const Graph& graph) {
-  const SizeSources sizes = size_sources(graph);
-  for (size_t o = 0; o < graph.outputs().size(); ++o) {
-    const TensorType& type = graph.type(graph.outputs()[o].node);
-    for (const Dim& dim : type.shape) {
-      for (const std::string& symbol : dim.symbols()) {
-        if (sizes.find(symbol) == nullptr) continue;
-        return diag::error(diag::Code::size_value,
-                           fmt::format("output '{}' has a size that the run computes", graph.outputs()[o].name))
-            .at(function.source, function.outputs[o].span, to_string(type))
-            .reason(fmt::format("{} is known in the run, and the caller makes outputs before it", symbol))
-            .help(fmt::format(
-                "return it in a size that is known, and {0} beside it: concat(y, zeros(n - {0}, 8), dim=0)", symbol));
-      }
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<Graph> bind_program(const ProgramFunction& function) {
@@ -123,7 +103,6 @@ Result<Graph> bind_program(const ProgramFunction& function) {
   }
   CODETTA_TRY(Graph graph, std::move(builder).finish());
   CODETTA_CHECK_OK(check_symbols(function, graph));
-  CODETTA_CHECK_OK(check_outputs(function, graph));
   return graph;
 }
 

@@ -50,6 +50,7 @@ Json json_of(const Buffer& buffer) {
   if (!(buffer.offset == Dim())) json["offset"] = json_of(buffer.offset);
   if (buffer.device != 0) json["device"] = buffer.device;
   if (buffer.donated) json["donated"] = true;
+  if (!buffer.filled.empty()) json["filled"] = json_of(buffer.filled);
   return json;
 }
 

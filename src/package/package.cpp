@@ -62,6 +62,7 @@ void write(ByteWriter& out, const Buffer& buffer) {
   out.integer(buffer.alignment);
   out.text(buffer.external);
   out.flag(buffer.donated);
+  write(out, buffer.filled);
 }
 
 Buffer read_buffer(ByteReader& in) {
@@ -78,6 +79,7 @@ Buffer read_buffer(ByteReader& in) {
   buffer.alignment = in.integer();
   buffer.external = in.text(max_name_bytes, "length of a name");
   buffer.donated = in.flag();
+  buffer.filled = read_shape(in);
   return buffer;
 }
 

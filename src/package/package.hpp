@@ -20,7 +20,7 @@
 
 namespace codetta::package {
 
-inline constexpr uint32_t package_format = 9;
+inline constexpr uint32_t package_format = 10;
 
 // A tensor or scalar that lives during a run. Sizes are expressions over the package's symbols.
 struct Buffer {
@@ -38,6 +38,9 @@ struct Buffer {
   int64_t alignment = 64;  // of a Temporary's memory, in bytes: a power of two
   std::string external{};  // Constant: its name in the weights file
   bool donated = false;    // Argument: the caller gives its memory up, so that it may be written and reused
+  // Output: the part that a run fills, from the first element on, where the shape is the room that the caller gives for
+  // it; its sizes are known when the run ends, and told then. Empty: all of it.
+  std::vector<Dim> filled{};
   bool operator==(const Buffer&) const = default;
 };
 

@@ -113,12 +113,17 @@ class PackageWalk {
     if (!buffer.constant.empty() && !buffer.external.empty()) return "its bytes are here and in a file";
     if (buffer.donated && (buffer.role != Buffer::Role::Argument || buffer.is_scalar))
       return "only tensor arguments are donated";
+    if (!buffer.filled.empty() && (buffer.role != Buffer::Role::Output || buffer.filled.size() != buffer.shape.size()))
+      return "what is filled is a part of an output";
     const auto faulty = [](const Dim& dim) { return dim.fault() != types::DimFault::none; };
     for (const Dim& dim : buffer.shape) {
       if (faulty(dim)) return "a size has no value";
     }
     for (const Dim& dim : buffer.strides) {
       if (faulty(dim)) return "a stride has no value";
+    }
+    for (const Dim& dim : buffer.filled) {
+      if (faulty(dim)) return "a size that is filled has no value";
     }
     return faulty(buffer.offset) ? Defect("its offset has no value") : std::nullopt;
   }
@@ -584,6 +589,9 @@ class PackageWalk {
   Defect operator()(const Comment&) const { return std::nullopt; }
   Defect operator()(const Return&) const {
     if (Defect defect = in_main("the end of the program")) return defect;
+    for (const Buffer& buffer : p_.buffers) {
+      if (Defect defect = all_known(buffer.filled)) return defect;
+    }
     return last_ ? Defect() : "steps follow the end of the program";
   }
 

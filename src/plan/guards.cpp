@@ -160,8 +160,8 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
     for (uint32_t other = 0; other < buffers.size(); ++other) {
       const bool later_output = buffers[other].role == Buffer::Role::Output && other > output;
       if (!is_bound(other) || (buffers[other].role == Buffer::Role::Output && !later_output)) continue;
-      const bool ok =
-          buffers[other].role == Buffer::Role::Argument && !buffers[other].donated && may_be_one(other, output);
+      const bool ok = buffers[other].role == Buffer::Role::Argument && !buffers[other].donated &&
+                      buffers[output].filled.empty() && may_be_one(other, output);
       check(steps, package::NoOverlapGuard{output, other, ok});
     }
   }

@@ -93,9 +93,10 @@ void ProgramPlanner::find_late_sizes() {
     late_.emplace(source.symbol, LateSize{token, source, late_.size(), {}});
   }
   if (late_.empty()) return;
-  late_checks_ = ir::size_checks(graph_);
+  for (const ir::SizeCheck& check : ir::size_checks(graph_))
+    late_checks_.push_back({check.value, check.least, check.most, place_of(graph_, check.node)});
   // A bound is at most what it bounds, which is the best guess of it.
-  for (const ir::SizeCheck& check : late_checks_) {
+  for (const package::RangeGuard& check : late_checks_) {
     const auto symbol = check.value.as_symbol();
     const auto late = symbol ? late_.find(*symbol) : late_.end();
     if (late != late_.end() && !late->second.most) late->second.most = check.most;
@@ -116,7 +117,7 @@ void ProgramPlanner::define_late_size(const ir::SizeSource& source, uint32_t pla
     if (other.order < late.order && !here) add_once(unit.reads, other.token);
   }
   add_once(unit.makes, late.token);
-  for (const ir::SizeCheck& check : late_checks_) {
+  for (const package::RangeGuard& check : late_checks_) {
     size_t last = 0;
     bool any = false;
     for (const Dim* dim : {&check.value, &check.least, &check.most}) {
@@ -127,8 +128,7 @@ void ProgramPlanner::define_late_size(const ir::SizeSource& source, uint32_t pla
         any = true;
       }
     }
-    if (any && last == late.order)
-      add_check(unit, package::RangeGuard{check.value, check.least, check.most, place_of(graph_, check.node)});
+    if (any && last == late.order) add_check(unit, check);
   }
 }
 
@@ -152,6 +152,38 @@ void ProgramPlanner::add_size(GraphScope& scope, const KernelRegion& region) {
   if (!plan_.buffers[buffer].is_scalar) unit.reads = {buffer};
   define_late_sizes(node, buffer, unit);
   add_unit(scope.block, std::move(unit));
+}
+
+uint32_t ProgramPlanner::add_output(const ir::GraphOutput& output, const ir::OutputRoom& room) {
+  const std::vector<Dim>& shape = graph_.type(output.node).shape;
+  const uint32_t buffer =
+      add_buffer({output.name, package::Buffer::Role::Output, output.dtype, false, room.shape, {}}, no_block);
+  if (!room.computed()) return buffer;
+  plan_.buffers[buffer].filled = shape;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    // Where the part lies follows from how the caller's memory does.
+    user_strides_[{buffer, static_cast<int32_t>(d)}] = stride_symbol(buffer, static_cast<int32_t>(d));
+    if (!room.names[d].empty())
+      late_checks_.push_back(
+          {shape[d], Dim::constant(0), room.shape[d], fmt::format("room in dim {} of output {}", d, output.name)});
+  }
+  return buffer;
+}
+
+void ProgramPlanner::fill_outputs(GraphScope& scope) {
+  for (const auto& [made, output] : filled_) {
+    package::Buffer part{plan_.buffers[output].name + "_part", package::Buffer::Role::Temporary,
+                         plan_.buffers[output].dtype,          false,
+                         plan_.buffers[output].filled,         {}};
+    for (size_t d = 0; d < part.shape.size(); ++d)
+      part.strides.push_back(Dim::symbol(user_strides_.at({output, static_cast<int32_t>(d)})));
+    const uint32_t view = add_buffer(std::move(part), no_block);
+    Unit unit;
+    unit.steps.emplace_back(package::Reinterpret{output, view});
+    unit.steps.emplace_back(package::Copy{made, view});
+    unit.makes = {output};
+    add_unit(scope.block, std::move(unit));
+  }
 }
 
 void ProgramPlanner::come_behind_sizes(Unit& unit) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/analyses.hpp"
+#include "ir/output_rooms.hpp"
 #include "plan/read_bytes.hpp"
 #include "plan/regions.hpp"
 #include "plan/units.hpp"
@@ -99,6 +100,10 @@ class ProgramPlanner {
   std::vector<uint32_t> define_late_sizes(ir::NodeId node, uint32_t place, Unit& unit);
   void add_size(GraphScope& scope, const KernelRegion& region);
   void come_behind_sizes(Unit& unit);
+  // Outputs with dims that a run computes are made in memory of the run's own, and copied to the part of the caller's
+  // memory that they fill.
+  uint32_t add_output(const ir::GraphOutput& output, const ir::OutputRoom& room);
+  void fill_outputs(GraphScope& scope);
 
   // ---- program_steps.cpp
   [[nodiscard]] Result<void> check_graph(const ir::Graph& graph, int depth) const;
@@ -114,6 +119,8 @@ class ProgramPlanner {
   void add_unread_hook(GraphScope& scope, const ir::TensorType& type, PlannedKernel& kernel,
                        package::LaunchKernel& launch);
   Result<void> add_gpu_user(PlannedKernel& kernel, const std::vector<uint32_t>& buffers);
+  // A name for the stride of a buffer's dim, which no size of the program has.
+  [[nodiscard]] std::string stride_symbol(uint32_t buffer, int32_t dim) const;
   void add_user_strides();
   [[nodiscard]] const UserSource* source_of(const std::string& name) const;
   [[nodiscard]] std::string user_refusal(const std::string& name) const;
@@ -139,7 +146,8 @@ class ProgramPlanner {
   Plan plan_;
   UnitProgram units_;
   std::map<std::string, LateSize, std::less<>> late_;  // by symbol
-  std::vector<ir::SizeCheck> late_checks_;
+  std::vector<package::RangeGuard> late_checks_;
+  std::vector<std::pair<uint32_t, uint32_t>> filled_;  // what is made, and the output that it is copied to
   struct Discovered {
     package::EpilogueProgram program;
     GemmShape shape;

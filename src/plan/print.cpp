@@ -17,7 +17,8 @@ std::string text_of(const Buffer& buffer) {
   constexpr std::string_view roles[] = {"argument", "output", "temporary", "constant"};
   std::string text =
       fmt::format("{} {}: {}", roles[static_cast<size_t>(buffer.role)], buffer.name, dtype_name(buffer.dtype));
-  return text + (buffer.is_scalar ? " scalar" : types::to_string(buffer.shape)) + (buffer.donated ? " donated" : "");
+  return text + (buffer.is_scalar ? " scalar" : types::to_string(buffer.shape)) + (buffer.donated ? " donated" : "") +
+         (buffer.filled.empty() ? "" : ", of which it fills " + types::to_string(buffer.filled));
 }
 
 package::StepNames names_in(const Plan& plan) {

@@ -31,9 +31,14 @@ Result<Plan> ProgramPlanner::run() {
         add_buffer({input.name, Buffer::Role::Argument, type.dtype, input.is_scalar, type.shape, {}}, no_block));
     plan_.buffers.back().donated = input.donated;
   }
-  for (const ir::GraphOutput& output : graph_.outputs()) {
-    scope.outputs.push_back(add_buffer(
-        {output.name, Buffer::Role::Output, output.dtype, false, graph_.type(output.node).shape, {}}, no_block));
+  const std::vector<ir::OutputRoom> rooms = ir::output_rooms(graph_);
+  for (size_t o = 0; o < rooms.size(); ++o) scope.outputs.push_back(add_output(graph_.outputs()[o], rooms[o]));
+  for (uint32_t& output : scope.outputs) {  // behind all that the caller binds
+    if (plan_.buffers[output].filled.empty()) continue;
+    const Buffer& given = plan_.buffers[output];
+    const uint32_t made = add_buffer(
+        {given.name + "_filled", Buffer::Role::Temporary, given.dtype, false, given.filled, {}}, scope.block);
+    filled_.emplace_back(made, std::exchange(output, made));
   }
   CODETTA_CHECK_OK(plan_graph(scope));
   define_symbols(plan_.buffers, plan_.steps);
@@ -149,6 +154,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     }
     add_kernel(scope, std::move(region), std::move(kernel), std::move(makers));
   }
+  if (scope.block == 0) fill_outputs(scope);
   return order_units(plan_, units_, scope.block, [this](const Dim& dim) { return hint(dim); });
 }
 

@@ -208,10 +208,7 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
       return step;
     }
     auto& symbol = user_strides_[{buffers[argument], dim}];
-    if (symbol.empty()) {
-      symbol = fmt::format("stride_{}_of_buffer_{}", dim, buffers[argument]);
-      while (names_size(graph_, symbol)) symbol += "_";
-    }
+    if (symbol.empty()) symbol = stride_symbol(buffers[argument], dim);
     return Dim::symbol(symbol);
   };
   const int arch = arch_number(plan_.target.arch);
@@ -270,6 +267,12 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
       user_checks_.push_back(std::move(check));
   }
   return {};
+}
+
+std::string ProgramPlanner::stride_symbol(uint32_t buffer, int32_t dim) const {
+  std::string symbol = fmt::format("stride_{}_of_buffer_{}", dim, buffer);
+  while (names_size(graph_, symbol)) symbol += "_";
+  return symbol;
 }
 
 // Behind the guards: strides that kernels take are defined, and those that they rely on are checked.

@@ -43,12 +43,20 @@ Result<void> Execution::run(ThreadPool& pool) {
   state.wrote = state.only_launches;
   if (!state.only_launches) {
     auto result = state.run_steps(pool);
+    if (result) state.note_filled();
     state.end_run();
     return result;
   }
   std::byte* scratch = state.workspace == nullptr ? nullptr : state.workspace + state.temporary_bytes();
   for (Launch& launch : state.launches) launch.run(&pool, scratch);
   return {};
+}
+
+Dims Execution::filled(uint32_t buffer) const {
+  for (const auto& [output, sizes] : state_->filled) {
+    if (output == buffer) return sizes;
+  }
+  return state_->bindings.tensors[buffer].shape();
 }
 
 bool Execution::wrote() const { return state_->wrote; }

@@ -102,6 +102,9 @@ class Execution {
   // Without memory whose size only a run knows: that comes from the allocator, grows as needed and is kept.
   [[nodiscard]] int64_t workspace_size() const;
   Result<void> set_workspace(void* memory, int64_t bytes);  // E0604, E0605, E0611
+  // What the last run that succeeded has filled of an output, by package buffer; all of the bound view where a run does
+  // not compute its sizes.
+  [[nodiscard]] Dims filled(uint32_t buffer) const;
   // Whether the last run came to a step that writes; one that failed before has left all memory as it was.
   [[nodiscard]] bool wrote() const;
   [[nodiscard]] bool interpreted() const;

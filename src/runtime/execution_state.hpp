@@ -64,7 +64,8 @@ struct Execution::State {
   std::vector<OnceFill> once_fills;
   std::map<const package::CallExtern*, ExternFunction> externs;
   bool only_launches = false;
-  bool wrote = false;  // in the last run
+  bool wrote = false;                             // in the last run
+  std::vector<std::pair<uint32_t, Dims>> filled;  // by the last run: of outputs whose sizes it computes
 
   std::vector<std::optional<int64_t>> pool_offset;  // static pools, in the workspace
   std::vector<int64_t> pool_bytes;                  // likewise
@@ -96,6 +97,7 @@ struct Execution::State {
   Result<void> check_donated(const package::Reuse& step) const;  // E0610
   void place(std::byte* memory);
   Result<void> run_steps(ThreadPool& pool);
+  void note_filled();
   void end_run();                                                    // symbols and results of externs are dropped
   [[nodiscard]] std::string where(const package::Step* step) const;  // "step 3 (copy)", "list 1, step 0 (fill)"
   void forget_symbols(size_t mark);

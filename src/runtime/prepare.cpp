@@ -65,6 +65,9 @@ class Execution::State::Preparing : PassiveSteps {
     using From = package::DefineSymbol::From;
     bool fixed = list_ == 0 && known(step.divisor);
     if (step.from == From::Size || step.from == From::Stride) fixed = fixed && is_static(step.buffer);
+    // All that such an output is bound to is asked of it before anything runs.
+    if (step.from == From::Stride && !p_.buffers[step.buffer].filled.empty())
+      CODETTA_CHECK_OK(check_bound(step.buffer));
     if (step.from == From::Expression) fixed = fixed && known(step.value);
     const bool scalar = step.from == From::Value && p_.buffers[step.buffer].is_scalar;
     if (step.from == From::OutputSize || step.from == From::OutputStride || (step.from == From::Value && !scalar))
@@ -435,6 +438,7 @@ Result<void> Execution::State::prepare() {
   pool_bytes.resize(package->pools.size());
   for (size_t i = 0; i < buffers; ++i) {
     if (is_bound(package->buffers[i])) homes[i].place = Place::Bound;
+    if (!package->buffers[i].filled.empty()) filled.emplace_back(static_cast<uint32_t>(i), Dims());
   }
   CODETTA_CHECK_OK(bind_constants());
   if (options.checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));

@@ -358,6 +358,13 @@ class Execution::State::Running : PassiveSteps {
 
 Result<void> Execution::State::run_steps(ThreadPool& pool) { return Running(*this, pool).list(0); }
 
+void Execution::State::note_filled() {
+  for (auto& [buffer, sizes] : filled) {
+    sizes = Dims();
+    for (const types::Dim& dim : package->buffers[buffer].filled) sizes.push_back(dim.evaluate(symbols).value_or(0));
+  }
+}
+
 void Execution::State::end_run() {
   forget_symbols(0);
   for (auto& [index, result] : results) {

@@ -77,7 +77,7 @@ std::string call_with_layouts(Function function, const char* (*error)(), const P
     copy_elements(output.view, gathered.back().view());
     if (!output.gaps_untouched()) return fmt::format("the library writes beside an output\n{}", layouts);
   }
-  const std::string account = one.judged(values, gathered);
+  const std::string account = one.judged(values, run.filled_of(gathered));
   return account.empty() ? account : fmt::format("laid somewhere: the library's outputs:\n{}{}", account, layouts);
 }
 

@@ -39,6 +39,8 @@ struct ProgramRunData {
   [[nodiscard]] std::string describe() const;
   [[nodiscard]] std::vector<Tensor> poisoned_outputs() const;  // of the same forms
   [[nodiscard]] std::vector<Tensor> parameter_copies() const;
+  std::vector<Dims> filled;  // by output: the part of it that a run fills
+  [[nodiscard]] std::vector<TensorView> filled_of(const std::vector<Tensor>& made) const;
 };
 
 // Sizes that kernels are chosen for, whichever way a program runs: plans and so bits are the same.
@@ -65,7 +67,7 @@ class ProgramCase {
   [[nodiscard]] const std::vector<std::string>& kernel_paths() const { return kernel_paths_; }
 
   // What of these outputs is outside of the oracle's bounds for these parameters; empty: nothing.
-  [[nodiscard]] std::string judged(const std::vector<Tensor>& parameters, const std::vector<Tensor>& outputs) const;
+  [[nodiscard]] std::string judged(const std::vector<Tensor>& parameters, const std::vector<TensorView>& actual) const;
 
   // In process, compiled and interpreted, against the oracle; fills runs().
   std::string run(Context& context, ProgramCounts& counts);

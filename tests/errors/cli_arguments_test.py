@@ -251,6 +251,19 @@ def programs(folder, cache):
         FAILURES.append(f"half of 8 columns: {shape_of(out)}")
     if done.returncode != 0 and ("error[E0701]" in done.stderr or "not known" in done.stderr):
         FAILURES.append(f"an output of derived size: {done.stderr}")
+    # Outputs of which the run computes the size, with room for what bounds it, or as much as is said.
+    program.write_text('def p(x: f32["b", 6], k: i64, m: i64):\n    y = x[:k] * 2.0\n    z = arange(m)\n    return y, z\n')
+    sizes = ["--tensor", f"x={x}", "--scalar", "k=3", "--scalar"]
+    expect(0, "y = f32[3, 6]\nz = i64[16]\n", "run", program, *cache, *sizes, "m=16", "--out", f"y={out}", "--force")
+    if shape_of(out) != "(3, 6)":
+        FAILURES.append(f"3 of 4 rows: {shape_of(out)}")
+    expect(1, "note: it is 17, and 0 to 16 is wanted; room in dim 0 of output z", "run", program, *cache, *sizes, "m=17")
+    expect(0, "z = i64[17]\n", "run", program, *cache, *sizes, "m=17", "--dim", "z_capacity=20", "--check")
+    expect(1, "it is 3, and 0 to 2 is wanted; room in dim 0 of output y", "run", program, *cache, *sizes, "m=1", "--dim", "y_capacity=2")
+    expect(1, "did you mean y_capacity?", "run", program, *cache, *sizes, "m=1", "--dim", "y_capacit=2")
+    numbers = ["--dim", "b=9", "--scalar", "k=3", "--scalar", "m=5"]
+    expect(0, "pass", "run", program, *cache, "--check", *numbers)
+    expect(0, "no step is wrong", "run", program, *cache, "--bisect", *numbers)
 
 
 def without_compiler(folder):

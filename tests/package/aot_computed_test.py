@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Libraries with sizes that values give: called by ctypes and from C, their bits those of runs in process. Usage: as of aot_test.py"""
 import ctypes
+import json
 import unittest
 
-from aot_support import CC, SOURCE, WORK, Library, build, codetta, floats, main, npy, npy_data, run
+from aot_support import CC, SOURCE, WORK, Library, Tensor, build, codetta, floats, main, npy, npy_data, run, tensor
 
 PROGRAM = """def more(i, y):
     return i < 2
@@ -146,6 +147,96 @@ int main(void) {
               f"-Wl,-rpath,{path.parent}", "-o", binary)
         lines = run(binary).stdout.split("\n")
         self.assertEqual(lines[:3], ["3 17 21 25", "3 10 12 14", "0 0 0 0"])
+
+    def test_outputs_that_a_call_fills_in_part(self):
+        text = ('def parted(x: f32["n", 8], k: i64[()], w: f32[8, 8]):\n'
+                '    y = relu(x[:k] @ w)\n'
+                '    rest = x[k:, :k // 2]\n'
+                '    return y, rest\n\n'
+                'def other(x: f32["n"], k: i64[()]):\n'
+                '    y = x[:k] + 1.0\n'
+                '    return y\n')
+        source = WORK / "parted.py"
+        source.write_text(text)
+        alone = WORK / "parted_alone.py"
+        alone.write_text(text.split("\n\ndef")[0] + "\n")
+        path, _ = build(source, "parted", "--function", "parted", "--function", "other", "--hint", "n=4,64")
+        library = Library(path, "parted")
+        header = " ".join((path.parent / "parted.h").read_text().replace("*", " ").split())
+        self.assertIn("y: written, f32 [y_capacity, 8], of which a call fills [k, 8], row-major", header)
+        self.assertIn("y_capacity: how much room there is in dim 0 of y; less than it needs is -2", header)
+        self.assertIn("int parted_parted_output_sizes(int64_t sizes, int32_t count);", header)
+        self.assertIn("sizes[1]: dim 0 of rest, -k + n sizes[2]: dim 1 of rest, k // 2", header)
+        n, w = 16, floats(npy(WORK / "w.npy", (8, 8), reals(64, 9)))
+        x = floats(npy(WORK / "x.npy", (n, 8), reals(n * 8, 3)))
+        sizes = (ctypes.c_int64 * 3)()
+        self.assertEqual(library("parted_output_sizes", sizes, 3), -1)
+        self.assertIn("E0608", library.text())
+
+        def call(k, room):
+            y, rest = floats(room * 8), floats(n * 8)
+            status = library("parted", x, ctypes.byref(ctypes.c_int64(k)), w, y, rest, *(ctypes.c_int64(size) for size in (n, room, n, 8)),
+                             None)
+            return status, y, rest
+        for k in (16, 5, 0, 9):
+            npy(WORK / "k.npy", (), [k], "q")
+            wanted = self.expected(alone, ["--tensor", f"x={WORK}/x.npy", "--tensor", f"k={WORK}/k.npy", "--tensor",
+                                           f"w={WORK}/w.npy", "--hint", "n=4", "--hint", "n=64"], ["y", "rest"])
+            status, y, rest = call(k, 16)
+            self.assertEqual(status, 0, library.text())
+            self.assertEqual(library("parted_output_sizes", sizes, 3), 0, library.text())
+            self.assertEqual(list(sizes), [k, n - k, k // 2])
+            self.assertEqual(bytes(y), wanted["y"] + bytes(floats((16 - k) * 8)))
+            rows, cols = n - k, k // 2
+            for r in range(n):
+                row, made = bytes(rest)[r * 32:r * 32 + 32], min(r, rows) * cols * 4
+                filled = wanted["rest"][made:made + cols * 4] if r < rows else b""
+                self.assertEqual(row, filled + bytes(floats(8 - len(filled) // 4)), (k, r))
+        self.assertEqual(call(9, 8)[0], -2)
+        self.assertEqual(library.text(), "E0610: k is 9, outside of 0 to 8; room in dim 0 of output y")
+        self.assertEqual(library("parted_output_sizes", sizes, 3), 0, "those of the last call that succeeded")
+        self.assertEqual(list(sizes), [9, 7, 4])
+        self.assertEqual(library("parted_output_sizes", sizes, 2), -1)
+        # By tensors that lie anywhere, and told of the function that was called last.
+        y = floats(64)
+        k4 = ctypes.c_int64(4)
+        tensors = (Tensor * 3)(tensor(x, [16]), tensor(k4, [], dtype=4), tensor(y, [8], strides=[3]))
+        self.assertEqual(library("other_tensors", tensors, 3, None, ctypes.c_int64(0), None), 0, library.text())
+        one = (ctypes.c_int64 * 1)()
+        self.assertEqual((library("other_output_sizes", one, 1), one[0]), (0, 4))
+        self.assertEqual([y[i] for i in range(64)], [x[i // 3] + 1 if i in (0, 3, 6, 9) else -7.0 for i in range(64)])
+        self.assertEqual(library("parted_output_sizes", sizes, 3), -1)
+        self.assertGreater(library("parted_workspace_size", *(ctypes.c_int64(size) for size in (16, 16, 16, 8))), -1)
+        manifest = json.loads((path.parent / "parted.json").read_text())
+        filled = [argument.get("filled") for argument in manifest["programs"][0]["arguments"]]
+        self.assertEqual(filled[3:], [["k", 8], ["-k + n", "k // 2"]])
+
+    def test_python_modules_fill_outputs_in_part(self):
+        try:
+            import numpy as np
+        except ImportError:
+            self.skipTest("no numpy")
+        source = WORK / "parted_module.py"
+        source.write_text('def parted(x: f32["n", 8], k: i64[()], w: f32[8, 8]):\n'
+                          '    y = relu(x[:k] @ w)\n    rest = x[k:, :k // 2]\n    return y, rest\n')
+        module = {}
+        exec(compile(codetta("emit", source, "--what=python", "--hint", "n=16").stdout, "parted_module.py", "exec"), module)
+        x, w = np.array(reals(128, 3), "f4").reshape(16, 8), np.array(reals(64, 9), "f4").reshape(8, 8)
+        self.assertEqual(module["get_output_shapes"](), {})
+        for k in (16, 5, 0):
+            y, rest = np.full((20, 8), -7, "f4"), np.full((8, 16), -7, "f4").T
+            self.assertEqual(module["call"](x, np.array(k), w, y, rest), 0, module["get_last_error"]())
+            self.assertEqual(module["get_output_shapes"](), {"y": (k, 8), "rest": (16 - k, k // 2)})
+            self.assertTrue(np.allclose(y[:k], np.maximum(x[:k] @ w, 0), atol=1e-4) and (y[k:] == -7).all())
+            self.assertTrue((rest[:16 - k, :k // 2] == x[k:, :k // 2]).all())
+            self.assertTrue((rest[16 - k:] == -7).all() and (rest[:, k // 2:] == -7).all())
+        for y, said in ((np.zeros((4, 8), "f4"), "E0610: k is out of range: it is 5"),
+                        (np.zeros((20, 7), "f4"), "E0610: y does not fit"),
+                        (np.zeros((20, 8), "f4")[::-1], "E0610: the stride of dim 0 of y is negative")):
+            self.assertEqual(module["call"](x, np.array(5), w, y, np.zeros((16, 8), "f4")), -1)
+            self.assertIn(said, module["get_last_error"]())
+            self.assertFalse(y.any())
+        self.assertEqual(module["get_output_shapes"]()["y"], (0, 8))
 
 
 if __name__ == "__main__":

@@ -386,5 +386,53 @@ TEST_F(GpuLibrarySteps, SizesThatTheCallComputes) {
   gpu_.fake.capturing.clear();
 }
 
+// As many elements as a tensor in device memory says are copied to the front of an output with room for more.
+TEST_F(GpuLibrarySteps, AnOutputOfWhichTheCallFillsAPart) {
+  const Dim room = Dim::symbol("y_capacity"), n = Dim::symbol("n"), step = Dim::symbol("step");
+  const uint32_t count = buffer("count", Buffer::Role::Argument, DType::i32, {}),
+                 x = buffer("x", Buffer::Role::Argument, DType::f32, {c(8)}),
+                 y = buffer("y", Buffer::Role::Output, DType::f32, {room}),
+                 part = buffer("part", Buffer::Role::Temporary, DType::f32, {n}),
+                 end = buffer("end", Buffer::Role::Temporary, DType::f32, {n});
+  made_.buffers[y].filled = {n};
+  made_.steps = {DefineSymbol{"y_capacity", y, 0, DefineSymbol::From::Size},
+                 DefineSymbol{"step", y, 0, DefineSymbol::From::Stride},
+                 DefineSymbol{"n", count, 0, DefineSymbol::From::Value},
+                 Check{RangeGuard{n, c(0), room, "room in dim 0 of output y"}},
+                 Reinterpret{x, part},
+                 Reinterpret{y, end},
+                 Copy{part, end},
+                 Return{}};
+  ASSERT_EQ(build("filled"), "");
+  const auto sizes_of = library_.symbol<int (*)(int64_t*, int32_t)>("_f_output_sizes");
+  ASSERT_NE(sizes_of, nullptr);
+  int64_t size = -1;
+  EXPECT_EQ(sizes_of(&size, 1), -1);
+  EXPECT_EQ(library_.error().substr(0, 6), "E0608:") << library_.error();
+  const std::vector<TensorView> views = {gpu_.tensor(DType::i32, {}), gpu_.tensor(DType::f32, {8}),
+                                         gpu_.tensor(DType::f32, {6})};
+  for (int i = 0; i < 8; ++i) views[1].as<float>()[i] = static_cast<float>(i + 11);
+  for (const int32_t wanted : {4, 0, 6}) {
+    *views[0].as<int32_t>() = wanted;
+    for (int i = 0; i < 6; ++i) views[2].as<float>()[i] = -1;
+    ASSERT_EQ(library_.call("f", views), 0) << library_.error();
+    ASSERT_EQ(sizes_of(&size, 1), 0) << library_.error();
+    EXPECT_EQ(size, wanted);
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(views[2].as<float>()[i], i < wanted ? static_cast<float>(i + 11) : -1);
+  }
+  *views[0].as<int32_t>() = 7;
+  EXPECT_NE(library_.call("f", views), 0);
+  EXPECT_EQ(library_.error(), "E0610: n is 7, and 0 to 6 is wanted: room in dim 0 of output y");
+  EXPECT_EQ(sizes_of(&size, 2), -1);
+  EXPECT_EQ(library_.error(), "E0701: 2 sizes are asked for, and filled_f computes 1");
+  EXPECT_EQ(sizes_of(nullptr, 1), -1);
+  EXPECT_EQ(library_.error(), "E0604: sizes is null");
+  std::vector<TensorView> wrong = views;
+  wrong[2] = gpu_.tensor(DType::f64, {6});
+  gpu_.fake.calls.clear();
+  EXPECT_NE(library_.call("f", wrong), 0);
+  EXPECT_EQ(gpu_.fake.count("cuMemcpyDtoHAsync_v2"), 0U) << "it is refused before the size is read";
+}
+
 }  // namespace
 }  // namespace codetta::test

@@ -28,6 +28,7 @@ struct RandomProgramOptions {
   int donated = 0;           // of 100 parameters, so many give their memory up
   bool broadcasts = false;   // values of one row or column beside others
   bool counts = false;       // sizes that values give
+  bool parts = false;        // and outputs of such sizes
   bool items = false;        // products of several batch dims, some of them the same for all items
   bool ones = false;         // a third of the sizes are 1
   bool f16 = false;          // beside bf16
@@ -663,6 +664,12 @@ class Generator {
       count = add_parameter(pick(2) == 0 ? DType::i64 : DType::u8, {}, size_of(rows) + 1);
     }
     const std::string x = use(i), rest = rows.to_string() + " - " + count;
+    if (options_.parts && pick(3) == 0) {  // returned, and used by nothing else
+      parts_.push_back("q" + std::to_string(made_++));
+      const std::string part = x + "[:" + count + "]", both = "concat(" + part + ", " + x + ", dim=0)";
+      body_ += "    " + parts_.back() + " = relu(" + (pick(3) == 0 ? both : part) + ")\n";
+      return true;
+    }
     switch (pick(4)) {
       case 0:
         return define("concat(relu(" + x + "[:" + count + "]), " + x + "[" + count + ":] * 0.5, dim=0)", shape,
@@ -754,18 +761,20 @@ class Generator {
   // with that size.
   void finish() {
     std::string returned;
+    const auto give_back = [&](const std::string& name) {
+      returned += (returned.empty() ? "" : ", ") + name;
+      program_.outputs.push_back(name);
+    };
     for (const Value& value : values_) {
-      if (value.parameter || (value.used && !(options_.across && pick(3) == 0))) continue;
-      returned += (returned.empty() ? "" : ", ") + value.name;
-      program_.outputs.push_back(value.name);
+      if (!value.parameter && (!value.used || (options_.across && pick(3) == 0))) give_back(value.name);
     }
+    for (const std::string& name : parts_) give_back(name);
     std::string anchors;
     for (const auto& [symbol, size] : program_.sizes) {
       const std::string p = add_parameter(DType::f32, {Dim::symbol(symbol)});
       const std::string name = "s" + symbol;
       anchors += "    " + name + " = " + p + " * 2.0\n";
-      returned += (returned.empty() ? "" : ", ") + name;
-      program_.outputs.push_back(name);
+      give_back(name);
     }
     program_.text = functions_ + "def " + options_.name + "(" + parameters_ + "):\n" + body_ + anchors + "    return " +
                     returned + "\n";
@@ -775,6 +784,7 @@ class Generator {
   RandomProgramOptions options_;
   RandomProgram program_;
   std::vector<Value> values_;
+  std::vector<std::string> parts_;           // outputs of which a run computes the size
   std::vector<std::pair<Dim, Dim>> merged_;  // dims that a reshape has made one of
   std::string functions_, parameters_, body_;
   int made_ = 0;

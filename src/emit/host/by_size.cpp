@@ -36,6 +36,30 @@ std::string call_parameters(const Program& program, const Signature& signature) 
   return sizes.empty() ? parameters : parameters + sizes + ", ";
 }
 
+void print_computed_sizes(CodeWriter& out, const Library& library, size_t program_index,
+                          const package::Package& package,
+                          const std::function<std::string(const types::Dim&)>& number) {
+  const std::vector<ComputedDim> dims = computed_dims(package);
+  if (dims.empty()) return;
+  const SizeTable* table = table_of(library, program_index);
+  const auto scope = out.block("if (frame.running)");
+  out.line("begin_computed(", table == nullptr ? program_index : table->first, ");");
+  for (const ComputedDim& dim : dims) {
+    out.line("add_computed(", number(dim.size), ");  // dim ", dim.dim, " of ",
+             comment_text(package.buffers[dim.buffer].name));
+  }
+}
+
+void print_output_sizes(CodeWriter& out, const Library& library, size_t first) {
+  const Program& program = library.programs[first];
+  const size_t count = computed_dims(*program.package).size();
+  if (count == 0) return;
+  const std::string name = function_name(library, program);
+  out.blank();
+  const auto function = out.block(exported_head, "int ", name, "_output_sizes(i64* sizes, i32 count)");
+  out.line("return output_sizes(", first, ", \"", name, "\", ", count, ", sizes, count);");
+}
+
 namespace {
 
 class TablePrinter {
@@ -66,6 +90,7 @@ class TablePrinter {
     print_tensors();
     out_.blank();
     print_workspace_size();
+    print_output_sizes(out_, library_, table_.first);
     if (function_looks(library_, table_.first)) {
       out_.blank();
       const auto function = out_.block(exported_head, "int ", name(), "_check_contents(void* stream)");

@@ -65,6 +65,7 @@ class ProgramPrinter {
     print_tensors();
     out_.blank();
     print_workspace_size();
+    if (!by_size_) print_output_sizes(out_, library_, index_);
     if (!looked_at(library_, program_).empty()) {
       out_.blank();
       print_check_contents();

@@ -34,6 +34,7 @@ std::vector<std::string> exported_names(const Library& library) {
     const Program& program = library.programs[first];
     const std::string name = function_name(library, program);
     names.insert(names.end(), {name, name + "_tensors", name + "_workspace_size"});
+    if (!computed_dims(*program.package).empty()) names.push_back(name + "_output_sizes");
     if (function_looks(library, first)) names.push_back(name + "_check_contents");
   }
   for (const char* name : {"_init", "_get_last_error", "_abi_version", "_version", "_set_allocator", "_set_thread_pool",
@@ -71,6 +72,7 @@ std::string argument_line(const Buffer& buffer, bool with_alias) {
   if (buffer.is_scalar) return line + std::string(dtype_name(scalar_dtype(buffer.dtype))) + ", a number";
   line += buffer.role == Buffer::Role::Output ? "written, " : buffer.donated ? "donated, " : "read, ";
   line += element_note(buffer.dtype) + " " + types::to_string(buffer.shape);
+  if (!buffer.filled.empty()) line += ", of which a call fills " + types::to_string(buffer.filled);
   return with_alias ? line : line + ", row-major";
 }
 
@@ -88,6 +90,7 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
   const auto& buffers = program.package->buffers;
   std::vector<std::string> lines{program.function + ". Sizes count elements; tensors lie row-major without gaps."};
   std::string parameters, sizes;
+  const std::vector<ComputedDim> rooms = computed_dims(*program.package);
   for (const uint32_t b : signature.arguments) {
     const Buffer& buffer = buffers[b];
     lines.push_back("  " + argument_line(buffer, false));
@@ -100,7 +103,13 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
     parameters += buffer.name + ", ";
   }
   for (const std::string& symbol : signature.symbols) {
-    lines.push_back("  " + symbol + ": the size of that name, 0 or more");
+    const auto room = std::find_if(rooms.begin(), rooms.end(), [&](const ComputedDim& dim) {
+      return buffers[dim.buffer].shape[dim.dim].as_symbol() == symbol;
+    });
+    lines.push_back("  " + symbol +
+                    (room == rooms.end() ? ": the size of that name, 0 or more"
+                                         : ": how much room there is in dim " + std::to_string(room->dim) + " of " +
+                                               buffers[room->buffer].name + "; less than it needs is -2"));
     sizes += (sizes.empty() ? "int64_t " : ", int64_t ") + symbol;
   }
   lines.emplace_back(
@@ -155,6 +164,18 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
                 {"Bytes of workspace that a call with row-major tensors of these sizes takes; negative: an error."});
   out.line("int64_t ", name, "_workspace_size(", sizes.empty() ? "void" : sizes, ");");
   out.blank();
+  if (!rooms.empty()) {
+    lines = {"The sizes that the calling thread's last successful call of " + name + " has computed:"};
+    for (size_t i = 0; i < rooms.size(); ++i) {
+      lines.push_back("  sizes[" + std::to_string(i) + "]: dim " + std::to_string(rooms[i].dim) + " of " +
+                      buffers[rooms[i].buffer].name + ", " + rooms[i].size.to_string());
+    }
+    lines.push_back("count: " + std::to_string(rooms.size()) +
+                    ". -1 where no call has succeeded in this thread, or one of another function has since.");
+    print_comment(out, lines);
+    out.line("int ", name, "_output_sizes(int64_t* sizes, int32_t count);");
+    out.blank();
+  }
   if (!function_looks(library, first)) return;
   print_comment(out,
                 {"Kernels look at contents, such as indices: what they find wrong in a call is told once, by the next",
@@ -301,6 +322,7 @@ Json json_of(const Library& library, const Program& program) {
                   {"role", buffers[b].role == Buffer::Role::Output ? "output" : "input"},
                   {"dtype", dtype_name(buffers[b].dtype)}};
     if (buffers[b].donated) argument["donated"] = true;
+    if (!buffers[b].filled.empty()) argument["filled"] = json_of(buffers[b].filled);
     if (buffers[b].is_scalar) {
       argument["scalar"] = true;
     } else {

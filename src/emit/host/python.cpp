@@ -81,6 +81,7 @@ class PythonPrinter {
     CODETTA_CHECK_OK(list(p_.steps));
     if (!gpu_) return std::move(text_);
     line("_now.call.enqueue_all()");
+    tell_filled();
     return std::move(text_);
   }
 
@@ -441,7 +442,9 @@ class PythonPrinter {
   }
   Result<void> operator()(const Comment& s) { return remark(s.text); }
   Result<void> operator()(const Return&) {
-    if (!gpu_) line("return");  // the last step
+    if (gpu_) return {};
+    tell_filled();
+    line("return");  // the last step
     return {};
   }
 
@@ -599,6 +602,14 @@ class PythonPrinter {
     }
     check_steps(p_.steps);
     arguments_checked_ = true;
+  }
+  // What this call has filled of outputs whose sizes it computes.
+  void tell_filled() {
+    std::string shapes;
+    for (uint32_t b = 0; b < p_.buffers.size(); ++b) {
+      if (!p_.buffers[b].filled.empty()) shapes += fmt::format("{}: {}, ", name(b), tuple(p_.buffers[b].filled));
+    }
+    if (!shapes.empty()) line("_last.shapes = {{{}}}", shapes.substr(0, shapes.size() - 2));
   }
   void once(const std::string& text) {
     if (told_.insert(text).second) line("{}", text);

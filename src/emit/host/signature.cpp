@@ -53,6 +53,17 @@ std::vector<std::string> computed_sizes(const package::Package& package) {
   return symbols;
 }
 
+std::vector<ComputedDim> computed_dims(const package::Package& package) {
+  std::vector<ComputedDim> dims;
+  for (uint32_t b = 0; b < package.buffers.size(); ++b) {
+    const Buffer& buffer = package.buffers[b];
+    for (size_t d = 0; d < buffer.filled.size(); ++d) {
+      if (!(buffer.filled[d] == buffer.shape[d])) dims.push_back({b, d, buffer.filled[d]});
+    }
+  }
+  return dims;
+}
+
 const SizeTable* table_of(const Library& library, size_t program) {
   for (const SizeTable& table : library.by_size) {
     if (program >= table.first && program < table.first + table.count) return &table;

@@ -22,6 +22,15 @@ Signature signature_of(const Program& program);
 // Sizes that are known only when a call has computed them: read from values or from results of functions.
 std::vector<std::string> computed_sizes(const package::Package& package);
 
+// Dims of outputs whose sizes a call computes, in the order in which they are told.
+struct ComputedDim {
+  uint32_t buffer = 0;
+  size_t dim = 0;
+  types::Dim size;
+};
+std::vector<ComputedDim> computed_dims(const package::Package& package);
+inline constexpr size_t max_computed_dims = 64;  // ComputedSizes of device/host/support.h
+
 // By buffer; null when it is none.
 const Constant* constant_of(const Program& program, uint32_t buffer);
 

@@ -60,6 +60,7 @@ class StepPrinter : public StepBase {
         value = CodeWriter::text_of("v[", step.buffer, "].size_from_last(", from_last(step), ")");
         break;
       case From::Stride:
+        if (!package_.buffers[step.buffer].filled.empty()) print_fits(step.buffer);  // no step in front of all asks it
         value = CodeWriter::text_of("v[", step.buffer, "].stride_from_last(", from_last(step), ")");
         print_ascends(out_, step.dim, name_of(step.buffer), value);
         break;
@@ -471,7 +472,11 @@ class StepPrinter : public StepBase {
     if (!behind_comment()) out_.blank();
     out_.line("// ", comment_text(step.text));
   }
-  void operator()(const package::Return&) { out_.line("return ok;"); }
+  void operator()(const package::Return&) {
+    if (computed_dims(package_).size() > max_computed_dims) return lacks("it computes more than 64 sizes of outputs");
+    print_computed_sizes(out_, library_, program_index_, package_, [this](const Dim& dim) { return number(dim); });
+    out_.line("return ok;");
+  }
 
   void print_pack(const package::LaunchKernel& step, const PackedFactor& packed) {
     const package::Product& product = *step.product;

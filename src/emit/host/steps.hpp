@@ -85,6 +85,11 @@ inline constexpr const char* exported_head = "__attribute__((visibility(\"defaul
 // What they take: "const void* p0, void* p1, i64 q0, ", and of the sizes alone "i64 q0".
 std::string call_parameters(const Program& program, const Signature& signature);
 std::string size_parameters(const Signature& signature);
+// Where a call has done all its work: keeps the sizes that it has computed for outputs, for that function.
+void print_computed_sizes(base::CodeWriter& out, const Library& library, size_t program_index,
+                          const package::Package& package, const std::function<std::string(const types::Dim&)>& number);
+// The public function that tells which sizes a call of this one has computed for outputs; nothing where there are none.
+void print_output_sizes(base::CodeWriter& out, const Library& library, size_t first);
 // The public functions of a table.
 std::string print_by_size(const Library& library, const SizeTable& table);
 

@@ -237,6 +237,16 @@ Result<void> Execution::run(StreamHandle stream) {
 
 bool Execution::wrote() const { return state_->wrote; }
 
+Dims Execution::filled(uint32_t buffer) const {
+  const std::vector<types::Dim>& sizes = state_->package->buffers[buffer].filled;
+  if (sizes.empty()) return state_->bindings.tensors[buffer].shape();
+  const State* last = state_.get();
+  while (last->late != nullptr && last->late->rest != nullptr) last = last->late->rest.get();
+  Dims filled;
+  for (const types::Dim& size : sizes) filled.push_back(size.evaluate(last->symbols).value_or(0));
+  return filled;
+}
+
 Result<void> Execution::check() const { return state_->check_faults(); }
 
 // What a late part looks at is known when there is one.

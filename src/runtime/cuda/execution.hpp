@@ -68,6 +68,9 @@ class Execution {
   // Whether the last run enqueued something that writes, or called a function of the caller's; one that failed before
   // leaves all memory as it was.
   [[nodiscard]] bool wrote() const;
+  // What the last run, which succeeded, fills of an output, by package buffer: known when run() returns. All of the
+  // bound view where a run does not compute its sizes.
+  [[nodiscard]] Dims filled(uint32_t buffer) const;
   // What kernels have found wrong with contents since it was asked last, without waiting: certain once the stream is
   // idle. Errors: E0618 an index, which was taken as the nearest one; E0619 a number.
   [[nodiscard]] Result<void> check() const;

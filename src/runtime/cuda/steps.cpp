@@ -49,6 +49,8 @@ class Execution::State::Preparing : PassiveSteps {
     }
     if (step.from == From::OutputSize || step.from == From::OutputStride) return define_from_output(step);
     const bool of_view = step.from == From::Size || step.from == From::Stride;
+    if (step.from == From::Stride && !p_.buffers[step.buffer].filled.empty())
+      CODETTA_CHECK_OK(check_bound(step.buffer));  // before anything runs
     const TensorView view = of_view ? s_.bindings.tensors[step.buffer] : TensorView();
     int64_t source = 0;
     if (value) {

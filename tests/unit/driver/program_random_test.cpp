@@ -17,7 +17,7 @@ RandomProgramOptions options_of(uint64_t seed) {
   options.broadcasts = seed % 6 < 3;
   options.items = seed % 9 < 3;
   options.ones = seed % 10 < 4;
-  options.counts = seed % 11 < 4;
+  options.counts = options.parts = seed % 11 < 4;
   options.f16 = true;
   if (seed % 4 == 0) options.largest_size = 40, options.widths = 40;  // several vectors in a row
   return options;

@@ -75,6 +75,13 @@ void memory(Maker& m) {
     s.p.package.pools = {{0, Dim::symbol("n") * c(4), 64}};
     s.p.put(DefineSymbol{"n", s.one, 0, DefineSymbol::From::Value}, AllocateFromPool{s.a, 0, {}}, Free{s.a});
   });
+  m.add<DefineSymbol, Reinterpret>("output whose size a run computes", [](Base& s) {
+    s.p.package.buffers[s.y].shape = {Dim::symbol("y_capacity"), c(4)};
+    s.p.package.buffers[s.y].filled = s.p.package.buffers[s.a].shape = {Dim::symbol("n"), c(4)};
+    s.p.package.buffers[s.a].strides = {Dim::symbol("row"), c(1)};
+    s.p.put(DefineSymbol{"y_capacity", s.y, 0}, DefineSymbol{"row", s.y, 0, DefineSymbol::From::Stride},
+            DefineSymbol{"n", s.one, 0, DefineSymbol::From::Value}, Reinterpret{s.y, s.a}, Fill{s.a}, Return{});
+  });
   m.add<Reuse>("reuse", [](Base& s) { s.p.put(Allocate{s.a}, Reuse{s.a, s.b}, Free{s.b}); });
   m.add<Reuse>("reuse of a donated argument", [](Base& s) {
     s.p.package.buffers[s.x].donated = true;

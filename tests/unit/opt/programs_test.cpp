@@ -20,7 +20,7 @@ RandomProgramOptions options_of(uint64_t seed) {
   options.symbolic = seed % 3 != 0;
   options.control = seed % 2 == 0;
   options.products = seed % 5 != 0;
-  options.counts = seed % 7 < 3;
+  options.counts = options.parts = seed % 7 < 3;
   return options;
 }
 

@@ -103,6 +103,7 @@ TEST(PackageSteps, Listing) {
   EXPECT_EQ(list_steps(codetta::test::every_step()), R"(define m = size of A in dim 0
 define k = size of A in dim 1
 define n = size of B in dim 1
+define found_capacity = size of found in dim 0
 define s = stride of A in dim 0
 define u = value of count
 define half = (2*m) / (2)
@@ -231,6 +232,16 @@ TEST(PackageDefects, BuffersAndPools) {
   EXPECT_EQ(found([](Package& p) { p.buffers[9].external = "w"; }), "buffer 9: its bytes are here and in a file");
   EXPECT_EQ(found([](Package& p) { p.buffers[2].external = "w"; }), "buffer 2: a constant's bytes belong to constants");
   EXPECT_EQ(found([](Package& p) { p.buffers[2].donated = true; }), "buffer 2: only tensor arguments are donated");
+  EXPECT_EQ(found([](Package& p) { p.buffers[0].filled = {c(1)}; }), "buffer 0: what is filled is a part of an output");
+  EXPECT_EQ(found([](Package& p) {
+              p.buffers[1].filled = {c(1), c(1)};
+            }),
+            "buffer 1: what is filled is a part of an output");
+  EXPECT_EQ(found([](Package& p) {
+              p.buffers[1].filled = {s("late")};
+              p.steps.emplace_back(Return{});
+            }),
+            "step 1 (return): symbol late is not defined yet");
   EXPECT_EQ(found([](Package& p) { p.pools[0].device = 2; }), "pool 0 lies on device 2");
   EXPECT_EQ(found([](Package& p) { p.pools[0].alignment = 0; }), "pool 0 is aligned to 0 bytes");
   EXPECT_EQ(found([](Package& p) { p.event_count = 1 << 20; }),

@@ -163,7 +163,9 @@ inline package::Package every_step() {
   gift.donated = true;
   const uint32_t given = add(gift), after = temporary("after", DType::f32, {m, n});
   package::Buffer count{"count", Role::Argument, DType::i64, true, {}, {}};
-  const uint32_t scalar = add(count), column = add({"column", Role::Output, DType::f32, false, {m}, {}});
+  const uint32_t scalar = add(count), column = add({"column", Role::Output, DType::f32, false, {m}, {}}),
+                 found = add({"found", Role::Output, DType::i64, false, {Dim::symbol("found_capacity")}, {}});
+  p.buffers[found].filled = {u};
 
   p.steps.clear();
   const auto put = [&](auto step) { p.steps.emplace_back(std::move(step)); };
@@ -175,6 +177,7 @@ inline package::Package every_step() {
   put(package::DefineSymbol{"m", 0, 0});
   put(package::DefineSymbol{"k", 0, 1});
   put(package::DefineSymbol{"n", 1, 1});
+  put(package::DefineSymbol{"found_capacity", found, 0});
   put(package::DefineSymbol{"s", 0, 0, From::Stride});
   put(package::DefineSymbol{"u", scalar, 0, From::Value});
   put(package::DefineSymbol{"half", 0, 0, From::Expression, 0, m + m, c(2)});
