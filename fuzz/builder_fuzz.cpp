@@ -78,7 +78,7 @@ class ProgramCalls {
     const auto function = frontend::finish_program(*detail::GraphAccess::state(builder_), {});
     if (!function) return check_error(function.error(), 100, 299);
     const auto bound = ir::bind_program(*function);
-    if (!bound) return check_error(bound.error(), 100, 299);
+    if (!bound) return check_error(bound.error(), 100, 603);  // E0603: sizes that multiply to none
     require(ir::verify(*bound).has_value());
     const auto optimized = opt::optimize(*bound);
     require(optimized.has_value() && ir::verify(optimized->graph).has_value());

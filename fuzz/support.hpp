@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -13,8 +15,11 @@
 
 namespace codetta::fuzz {
 
-inline void require(bool holds) {
-  if (!holds) std::abort();
+// Tells which of a target's demands a finding breaks.
+inline void require(bool holds, std::source_location where = std::source_location::current()) {
+  if (holds) return;
+  std::fprintf(stderr, "%s:%u: this does not hold\n", where.file_name(), static_cast<unsigned>(where.line()));
+  std::abort();
 }
 
 inline std::string_view view_of(const uint8_t* data, size_t size) {

@@ -11,9 +11,19 @@
 namespace codetta::ir {
 namespace {
 
-// Every symbol must be a dim of some parameter, alone, or come from a value: only that gives it a value when the
-// program runs.
-Result<void> check_symbols(const ProgramFunction& function, const Graph& graph) {
+// Whether a size can say the number of elements, and of bytes: passes merge dims and kernels multiply those that they
+// know, whatever a 0 beside them makes of it.
+bool is_countable(const std::vector<Dim>& shape) {
+  Dim bytes = Dim::constant(sizeof(int64_t));
+  for (const Dim& dim : shape) {
+    if (dim != Dim::constant(0)) bytes = bytes * dim;
+  }
+  return bytes.fault() == types::DimFault::none;
+}
+
+// Sizes multiply to a size. Every symbol must be a dim of some parameter, alone, or come from a value: only that gives
+// it a value when the program runs.
+Result<void> check_sizes(const ProgramFunction& function, const Graph& graph) {
   std::set<std::string, std::less<>> bound;
   for (const GraphInput& input : graph.inputs()) {
     for (const Dim& dim : graph.type(input.node).shape) {
@@ -22,6 +32,12 @@ Result<void> check_symbols(const ProgramFunction& function, const Graph& graph) 
   }
   for (const SizeSource& source : size_sources(graph).sources) bound.insert(source.symbol);
   const auto check = [&](const TensorType& type, diag::Span span) -> Result<void> {
+    if (!is_countable(type.shape)) {
+      return diag::error(diag::Code::tensor_overflow, fmt::format("the extent of {} overflows", to_string(type)))
+          .at(function.source, span)
+          .reason("its sizes multiply to more than 64 bits count, or to more terms than a size has")
+          .help("use smaller sizes");
+    }
     for (const Dim& dim : type.shape) {
       if (dim.is_constant()) continue;
       for (const std::string& symbol : dim.symbols()) {
@@ -102,7 +118,7 @@ Result<Graph> bind_program(const ProgramFunction& function) {
     builder.add_output(output.name, node, type.dtype);
   }
   CODETTA_TRY(Graph graph, std::move(builder).finish());
-  CODETTA_CHECK_OK(check_symbols(function, graph));
+  CODETTA_CHECK_OK(check_sizes(function, graph));
   return graph;
 }
 

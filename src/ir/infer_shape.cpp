@@ -348,6 +348,10 @@ MaybeComplaint reshape_shape(const TensorType& operand, ReshapeAttr& attr, const
           fmt::format("{} has {} elements, which {} does not divide", names(0), have.to_string(), known.to_string()),
           "choose sizes whose product divides the number of elements");
     }
+    if (rest->as_constant().value_or(0) < 0) {
+      return bad_attr(fmt::format("reshape to {} has the negative size {}", wanted, rest->to_string()),
+                      type_note(names, operand), "sizes are 0 or more, -1 infers one: write what they are");
+    }
     *inferred = *rest;
   } else if (!(known == have)) {
     return bad_attr(fmt::format("cannot reshape {} to {}", types::to_string(operand.shape), wanted),

@@ -94,6 +94,30 @@ TEST(BindProgram, NeedsTypesAndNoIndexFunctions) {
   EXPECT_EQ(headline_of(bind_program(g.program())), "parameter x has no type");
 }
 
+// Found by the fuzz target of the builders: passes merged dims whose product no size can say.
+TEST(BindProgram, SizesMultiplyToASize) {
+  const auto bound = [](std::vector<Dim> shape) {
+    FunctionMaker f("def f(x):\n    y = relu(x)\n    return y\n");
+    f.output("y", f.op(Op::relu, {f.parameter("x", typed(f32, std::move(shape)))}, "relu(x)", "y"));
+    return bind_program(f.program());
+  };
+  const Dim n = sym("n"), large = num(int64_t{1} << 62);
+  for (const std::vector<Dim>& shape :
+       {std::vector{large, n, n, num(2) * n}, std::vector{num(0), large, num(2)}, std::vector{large, n}}) {
+    const Result<Graph> graph = bound(shape);
+    ASSERT_FALSE(graph);
+    EXPECT_EQ(graph.error().code(), 603);
+    EXPECT_EQ(graph.error().diagnostics()[0].headline.find("the extent of f32["), 0u);
+  }
+  Dim terms = n + num(1);  // whose powers have too many terms
+  for (int i = 0; i < 3; ++i) terms = terms * (n % num(i + 2) + n);
+  std::vector<Dim> many(8, terms);
+  const Result<Graph> graph = bound(many);
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().code(), 603);
+  EXPECT_TRUE(bound({num(int64_t{1} << 40), n, n, num(2) * n}));
+}
+
 std::string symbols_of(const std::vector<BoundArgument>& arguments) {
   const Result<Graph> graph = bind_program(mlp());
   const Result<SymbolBindings> bindings = bind_symbols(*graph, arguments);

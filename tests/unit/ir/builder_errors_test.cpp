@@ -64,6 +64,9 @@ TEST(BuilderErrors, Layout) {
             "reshape to [-1, -1] leaves two sizes open | x is f32[6]");
   EXPECT_EQ(refused(Op::reshape, {f({num(6)})}, ReshapeAttr{{num(-2), num(-3)}}),
             "reshape to [-2, -3] has the negative size -2 | x is f32[6]");
+  // Of a symbol that is not known to be 0 or more.
+  EXPECT_EQ(refused(Op::reshape, {f({Dim::symbol("n"), num(8)})}, ReshapeAttr{{num(0) - Dim::symbol("n"), num(-1)}}),
+            "reshape to [-n, -1] has the negative size -8 | x is f32[n, 8]");
   EXPECT_EQ(refused(Op::reshape, {f({Dim::symbol("n")})}, ReshapeAttr{{Dim::symbol("m")}}),
             "cannot reshape [n] to [m] | x has n elements, the new shape m");
   EXPECT_EQ(refused(Op::reshape, {f({})}, ReshapeAttr{std::vector<Dim>(9, num(1))}),
