@@ -65,7 +65,8 @@ std::string call_with_layouts(Function function, const char* (*error)(), const P
     add(given.back().view);
   }
   for (const Tensor& output : run.outputs) {
-    outputs.push_back(laid(output.view().dtype(), output.view().shape(), random, false));
+    const bool whole = one.package().buffers[copies.size() + outputs.size()].filled.empty();
+    outputs.push_back(laid(output.view().dtype(), output.view().shape(), random, false, whole));
     add(outputs.back().view);
   }
   const int status = function(tensors.data(), static_cast<int32_t>(tensors.size()), nullptr, 0, nullptr);

@@ -206,7 +206,8 @@ int main(void) {
         self.assertEqual((library("other_output_sizes", one, 1), one[0]), (0, 4))
         self.assertEqual([y[i] for i in range(64)], [x[i // 3] + 1 if i in (0, 3, 6, 9) else -7.0 for i in range(64)])
         self.assertEqual(library("parted_output_sizes", sizes, 3), -1)
-        self.assertGreater(library("parted_workspace_size", *(ctypes.c_int64(size) for size in (16, 16, 16, 8))), -1)
+        self.assertEqual(library("parted_workspace_size", *(ctypes.c_int64(size) for size in (16, 16, 16, 8))), -2)
+        self.assertIn("E0610", library.text())
         manifest = json.loads((path.parent / "parted.json").read_text())
         filled = [argument.get("filled") for argument in manifest["programs"][0]["arguments"]]
         self.assertEqual(filled[3:], [["k", 8], ["-k + n", "k // 2"]])

@@ -51,8 +51,9 @@ struct Laid {
   }
 };
 
-// Poisoned. `repeats`: a dim may have stride 0, which outputs can not have.
-inline Laid laid(DType dtype, const Dims& shape, std::mt19937_64& random, bool repeats) {
+// Poisoned. `repeats`: a dim may have stride 0, which outputs can not have. `descends`: or one below 0, which outputs
+// that are filled in part can not have.
+inline Laid laid(DType dtype, const Dims& shape, std::mt19937_64& random, bool repeats, bool descends = true) {
   const auto pick = [&](uint64_t below) { return static_cast<int64_t>(random() % below); };
   const auto rank = static_cast<size_t>(shape.rank());
   std::vector<size_t> order(rank);  // of the dims, the one with the smallest stride first
@@ -65,7 +66,7 @@ inline Laid laid(DType dtype, const Dims& shape, std::mt19937_64& random, bool r
     step = step * std::max<int64_t>(shape[static_cast<int>(d)], 1) + pick(2) * pick(4);
   }
   for (size_t d = 0; d < rank; ++d) {
-    if (pick(5) == 0 && shape[static_cast<int>(d)] > 0) {
+    if (pick(5) == 0 && descends && shape[static_cast<int>(d)] > 0) {
       offset += (shape[static_cast<int>(d)] - 1) * strides[d];
       strides[d] = -strides[d];
     } else if (repeats && pick(8) == 0) {

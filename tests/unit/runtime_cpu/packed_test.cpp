@@ -36,7 +36,7 @@ TEST(Packed, MatchesItsOwnProblemOnly) {
   other.split = {2, 50};
   EXPECT_FALSE(packed_matches(p.packed->data(), bytes, c.config, other));
   CpuGemmConfig config = c.config;
-  config.nr = 16;
+  config.nr /= 2;
   EXPECT_FALSE(packed_matches(p.packed->data(), bytes, config, p.problem));
   config = c.config;
   config.b_dtype = DType::f64;
