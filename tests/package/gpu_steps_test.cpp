@@ -422,7 +422,7 @@ TEST_F(GpuLibrarySteps, AnOutputOfWhichTheCallFillsAPart) {
   }
   *views[0].as<int32_t>() = 7;
   EXPECT_NE(library_.call("f", views), 0);
-  EXPECT_EQ(library_.error(), "E0610: n is 7, and 0 to 6 is wanted: room in dim 0 of output y");
+  EXPECT_EQ(library_.error(), "E0610: n is 7, outside of 0 to 6; room in dim 0 of output y");
   EXPECT_EQ(sizes_of(&size, 2), -1);
   EXPECT_EQ(library_.error(), "E0701: 2 sizes are asked for, and filled_f computes 1");
   EXPECT_EQ(sizes_of(nullptr, 1), -1);

@@ -144,7 +144,7 @@ TEST_F(ProgramFilled, TooLittleRoomAndWrongTensorsAreToldBeforeAnythingIsWritten
   EXPECT_EQ(told(small.view()),
             "error[E0610]: k must be 0 to y_capacity\n"
             "note: it is 5, and 0 to 4 is wanted; room in dim 0 of output y\n"
-            "help: find a kernel for these tensors\n");
+            "help: pass values that give a size in this range; slices are never clamped\n");
   // Without checks nothing is written beside it, either.
   EXPECT_NE(told(small.view(), false).find("error[E0610]: y_part does not fit into y"), std::string::npos)
       << told(small.view(), false);
