@@ -110,7 +110,7 @@ TEST(BindProgram, SizesMultiplyToASize) {
     EXPECT_EQ(graph.error().diagnostics()[0].headline.find("the extent of f32["), 0u);
   }
   Dim terms = n + num(1);  // whose powers have too many terms
-  for (int i = 0; i < 3; ++i) terms = terms * (n % num(i + 2) + n);
+  for (int i = 0; i < 3; ++i) terms = terms * (mod(n, num(i + 2)) + n);
   std::vector<Dim> many(8, terms);
   const Result<Graph> graph = bound(many);
   ASSERT_FALSE(graph);
