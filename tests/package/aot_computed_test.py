@@ -212,6 +212,15 @@ int main(void) {
         filled = [argument.get("filled") for argument in manifest["programs"][0]["arguments"]]
         self.assertEqual(filled[3:], [["k", 8], ["-k + n", "k // 2"]])
 
+    def test_more_sizes_than_a_function_tells_are_refused(self):
+        source = WORK / "many.py"
+        for count, code in ((64, 0), (65, 1)):
+            names = [f"y{i}" for i in range(count)]
+            source.write_text('def many(x: f32["n", 4], k: i64[()]):\n' + "".join(f"    {y} = x[:k] + {i}.0\n" for i, y in enumerate(names)) +
+                              f"    return {', '.join(names)}\n")
+            said = codetta("emit", source, "--what=host", "--target", "cpu", code=code).stderr
+            self.assertEqual("error[E0440]" in said and "more than 64 sizes of outputs" in said, code == 1, said)
+
     def test_python_modules_fill_outputs_in_part(self):
         try:
             import numpy as np
