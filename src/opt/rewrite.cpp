@@ -75,6 +75,12 @@ Result<ir::Graph> rewrite(const ir::Graph& graph, std::span<const Rule> rules, s
       if (!changed) break;
     }
     if (!now[i].valid()) {
+      // An index that folding has made is refused as one that is written: E0218.
+      if (types::op_info(candidate.op).rule == types::OpRule::indexed && context.literal(candidate.operands[1])) {
+        std::vector<diag::Span> written;
+        for (const NodeId operand : graph.operands(id)) written.push_back(graph.span(operand));
+        CODETTA_CHECK_OK(builder.add(candidate.op, candidate.operands, candidate.attr, graph.span(id), {}, written));
+      }
       now[i] = builder.add_unchecked(candidate.op, candidate.operands, candidate.attr, candidate.type, graph.span(id),
                                      graph.name_hint(id));
     }

@@ -323,5 +323,21 @@ TEST(Runner, StopsSkipsAndDumps) {
   EXPECT_NE(unknown.error().render().find("did you mean fold_constants?"), std::string::npos);
 }
 
+// As one that is written: it was told as a mistake of the pass.
+TEST(Runner, AnIndexThatFoldingMakesIsChecked) {
+  for (const bool outside : {true, false}) {
+    Sketch s;
+    const NodeId n = s.builder.add_input("z", {DType::f32, false, {ir::Dim::symbol("n"), ir::Dim::constant(4)}});
+    const NodeId index = s.to(outside ? s.real(-3e18) : s.real(7.5), DType::i8);
+    const Result<Optimized> optimized = optimize(s.finish(s(Op::take, {n, index}, ir::TakeAttr{0})));
+    ASSERT_EQ(bool(optimized), !outside);
+    if (!outside) continue;
+    const Diagnostic& told = optimized.error().diagnostics()[0];
+    EXPECT_EQ(told.code, 218);
+    EXPECT_EQ(told.headline, "index -128 is out of range for dim 0 of z, whose size is n");
+    EXPECT_EQ(told.help, "use an index from 0 on");
+  }
+}
+
 }  // namespace
 }  // namespace codetta::opt::test
