@@ -10,6 +10,7 @@
 #include "codetta/fill.hpp"
 #include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/rotation.hpp"
 #include "driver/sampler.hpp"
 #include "driver/trial.hpp"
 #include "driver/tune_search.hpp"
@@ -27,7 +28,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 struct Contender {
   Kernel kernel;
-  std::optional<Execution> execution;
+  std::vector<Execution> executions;  // over the caller's tensors first, which it is checked by
   std::optional<driver::Sampler> sampler;
   TuneResult result;
   std::vector<double> samples;
@@ -122,6 +123,7 @@ class Tuning {
   // Written after each candidate, on top of what earlier calls measured: whatever ends this process loses nothing.
   driver::TuningRecord record_;
   runtime::cuda::DeviceRef device_;  // null on a CPU
+  driver::Rotation rotation_{};      // empty on a CPU
   driver::Trials trials_;
   TuneProgress progress_;
   std::string note_;
@@ -172,7 +174,7 @@ bool Tuning::survives_trial(Contender& contender) {
   const double seconds = options_.trial_seconds > 0 ? options_.trial_seconds : 10 + 100 * estimate;
   // Nothing that a kernel of Codetta's does hangs on what tensors hold.
   const auto outcome =
-      trials_.run(*contender.execution, seconds, false, [&] { return goes_on(contender.result.kernel, 0); });
+      trials_.run(contender.executions[0], seconds, false, [&] { return goes_on(contender.result.kernel, 0); });
   if (!outcome) {
     note_ = fmt::format("no process for trials ({}): a candidate that crashes{} is not stopped", outcome.error(),
                         gpu ? " or hangs" : "");
@@ -191,19 +193,19 @@ Result<void> Tuning::try_out(Contender& contender, const driver::Verification& e
   const auto fails = [&](const Error& error) -> Result<void> {
     contender.result.failure = error.message();
     contender.sampler.reset();
-    contender.execution.reset();
+    contender.executions.clear();
     if (is_fatal(error)) return error;
     return {};
   };
   auto execution = contender.kernel.prepare(arguments_);
   if (!execution) return fails(execution.error());
-  contender.execution = *std::move(execution);
+  contender.executions.push_back(*std::move(execution));
   if (auto ok = before.restore(); !ok) return fails(ok.error());
   if (!survives_trial(contender)) {
-    contender.execution.reset();
+    contender.executions.clear();
     return {};
   }
-  if (auto ok = contender.execution->run(); !ok) return fails(ok.error());
+  if (auto ok = contender.executions[0].run(); !ok) return fails(ok.error());
   if (auto ok = wait(); !ok) return fails(ok.error());
   const auto checked = expected.check(true);
   if (!checked) return fails(checked.error());
@@ -211,10 +213,15 @@ Result<void> Tuning::try_out(Contender& contender, const driver::Verification& e
     const bool wrong = checked->verdict == VerifyReport::Verdict::Fail;
     contender.result.failure =
         (wrong ? "wrong result: " : "not to be judged, neither right nor wrong: ") + checked->text;
-    contender.execution.reset();
+    contender.executions.clear();
     return {};
   }
-  auto sampler = driver::Sampler::make(std::span(&*contender.execution, 1));
+  for (const GemmArguments& copy : rotation_.copies()) {
+    auto another = contender.kernel.prepare(copy);
+    if (!another) return fails(another.error());
+    contender.executions.push_back(*std::move(another));
+  }
+  auto sampler = driver::Sampler::make(contender.executions);
   if (!sampler) return fails(sampler.error());
   contender.sampler = *std::move(sampler);
   // Not of an idle GPU (repeat_best).
@@ -303,6 +310,9 @@ Result<TuneReport> Tuning::run() {
   CODETTA_TRY(const driver::Verification expected,
               driver::Verification::make(arguments_, {}, found_.target, 1, context_));
   CODETTA_TRY(const driver::HostCopies before, contents_before(found_.problem, device_.get()));
+  if (device_) {
+    CODETTA_TRY(rotation_, driver::Rotation::make(arguments_, device_));
+  }
   CODETTA_TRY(const bool whole, search(expected, before));
   bool stopped = !whole;
 
@@ -325,7 +335,7 @@ Result<TuneReport> Tuning::run() {
   for (const TuneResult& result : report.results) keep(result);
   if (!record_.medians.empty()) driver::save_tuning(found_, record_);
   CODETTA_CHECK_OK(before.restore());
-  if (!finalists_.empty()) CODETTA_CHECK_OK(finalists_[0]->execution->run());  // outputs as after one run
+  if (!finalists_.empty()) CODETTA_CHECK_OK(finalists_[0]->executions[0].run());  // outputs as after one run
   CODETTA_CHECK_OK(wait());
   report.note = note_;
   report.complete = !stopped;

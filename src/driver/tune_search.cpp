@@ -17,6 +17,10 @@ const plan::Candidate* candidate_of(const Kernel& kernel) {
   return planned ? &(*planned)->plan.kernels[0].discovery.candidates.at(state.candidate) : nullptr;
 }
 
+bool is_vendors(const plan::Candidate* candidate) {
+  return candidate != nullptr && package::is_vendor(candidate->config);
+}
+
 bool has_variants(const plan::Candidate* candidate) {
   return candidate != nullptr && std::holds_alternative<package::GpuGemmConfig>(candidate->config);
 }
@@ -52,6 +56,7 @@ void TuneSearch::take_tiles(size_t count, std::vector<Kernel>& to) {
       const plan::Candidate* const candidate = candidate_of(kernel);
       const auto same = [&](const plan::Candidate* tile) { return plan::same_tile(tile->config, candidate->config); };
       if (candidate != nullptr && std::any_of(tiles_.begin(), tiles_.end(), same)) continue;
+      if (is_vendors(candidate) && vendors_++ >= std::max<size_t>(1, first_ / 4)) continue;
       if (candidate != nullptr) tiles_.push_back(candidate);
     }
     take(kernel, to);

@@ -12,10 +12,10 @@
 namespace codetta::driver {
 
 // On a CPU the ranking's first. On a GPU two steps: first tiles in the ranking's order, one variant of each, half of
-// all that may be tried but at least two; then, a few at a time, what is nearest to the fastest kernel so far
-// (plan::steps_between) and expected to take at most half as long again. What no earlier call has timed comes first, of
-// that the nearest, then what is expected to be faster, then names; where nothing is near, the ranking goes on. So the
-// order is the same wherever the same kernels turn out fastest.
+// all that may be tried but at least two, of which a quarter, at least one, may be the vendor's; then, a few at a time,
+// what is nearest to the fastest kernel so far (plan::steps_between) and expected to take at most half as long again.
+// What no earlier call has timed comes first, of that the nearest, then what is expected to be faster, then names;
+// where nothing is near, the ranking goes on. So the order is the same wherever the same kernels turn out fastest.
 class TuneSearch {
  public:
   // `listed`: as discovery ranks them. `all`: every configuration, asked for when the second step begins.
@@ -35,7 +35,8 @@ class TuneSearch {
   size_t most_;
   std::function<Result<KernelList>()> find_all_;
   bool gpu_;
-  size_t first_;  // tried in the first step
+  size_t first_;        // tried in the first step
+  size_t vendors_ = 0;  // met there
   std::optional<KernelList> all_{};
   std::set<std::string> tried_{};
   std::vector<const plan::Candidate*> tiles_{};  // of the first step

@@ -44,6 +44,20 @@ double rate(const GpuFacts& gpu, const CudaVendorConfig& config) {
 // kernel of our own, ours comes first.
 constexpr double efficiency = 0.8, of_rank = 0.03, prologue_us = 4;
 
+// Factors that 16 bytes at a time cannot be read of are multiplied by kernels for older devices, in steps of this many
+// along K and at a fraction of the rate (an H100, cuBLASLt 13.1: bench/NOTES.md).
+constexpr double unaligned_rate = 1.0 / 6, unaligned_step = 64;
+
+bool is_unaligned(const VendorProblem& asked) {
+  const auto apart = [](DType dtype, int64_t alignment, int64_t row, int64_t k, int64_t batch) {
+    const auto size = static_cast<int64_t>(types::byte_size(dtype));
+    return alignment % 16 != 0 || (row != 1 && row * size % 16 != 0) || (k != 1 && k * size % 16 != 0) ||
+           batch * size % 16 != 0;
+  };
+  return apart(asked.config.a_dtype, asked.a_alignment, asked.a_row, asked.a_k, asked.a_batch) ||
+         apart(asked.config.b_dtype, asked.b_alignment, asked.b_col, asked.b_k, asked.b_batch);
+}
+
 std::vector<CostTerm> cost_terms(const GpuProblem& p, const VendorProblem& asked, const VendorProposal& proposal,
                                  int32_t rank) {
   const auto batch = static_cast<double>(asked.batch), m = static_cast<double>(asked.m),
@@ -51,7 +65,10 @@ std::vector<CostTerm> cost_terms(const GpuProblem& p, const VendorProblem& asked
   const auto bytes = [](DType dtype, double elements) {
     return static_cast<double>(types::byte_size(dtype)) * elements;
   };
-  const double clocks = batch * m * n * k / (rate(p.gpu, asked.config) * std::max(p.gpu.sms, 1));
+  const bool unaligned = is_unaligned(asked);
+  const double steps = unaligned ? std::ceil(k / unaligned_step) * unaligned_step : k;
+  const double clocks =
+      batch * m * n * steps / (rate(p.gpu, asked.config) * (unaligned ? unaligned_rate : 1) * std::max(p.gpu.sms, 1));
   // The last wave takes as long as a full one.
   const double waves = proposal.waves > 0 ? std::ceil(proposal.waves) / proposal.waves : 1;
   const double multiply = clocks / (p.gpu.ghz * 1000) / efficiency * std::min(waves, 4.0);
@@ -60,8 +77,9 @@ std::vector<CostTerm> cost_terms(const GpuProblem& p, const VendorProblem& asked
                      bytes(asked.config.b_dtype, (asked.b_batch == 0 ? 1 : batch) * n * k) +
                      matrices * bytes(asked.d_dtype, batch * m * n);
   const double memory = all / p.gpu.memory_rate / 1000;
-  std::vector<CostTerm> terms{
-      {"multiply", multiply, fmt::format("{:.2f} waves by the library's estimate", proposal.waves)}};
+  std::vector<CostTerm> terms{{"multiply", multiply,
+                               fmt::format("{:.2f} waves by the library's estimate{}", proposal.waves,
+                                           unaligned ? ", rows are not of 16 bytes" : "")}};
   if (memory > multiply) terms.push_back({"memory beyond", memory - multiply, fmt::format("{:.1f} MB", all / 1e6)});
   if (rank > 0)
     terms.push_back({"rank", of_rank * rank * std::max(memory, multiply), "further down the library's proposals"});

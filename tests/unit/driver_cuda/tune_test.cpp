@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "driver/host_copy.hpp"
+#include "driver/rotation.hpp"
 #include "driver/tune_search.hpp"
 #include "driver/tuning_record.hpp"
 #include "unit/driver_cuda/fixture.hpp"
@@ -127,7 +129,7 @@ TEST_F(CudaTuning, TheRankingGoesOnWhereNothingIsNear) {
 
 TEST_F(CudaTuning, TriesAsManyAsItMay) {
   Context c = context();
-  Problem p = problem(c, f32, plain, 96, 96, 64);
+  Problem p = problem(c, f32, plain, 40, 40, 32);
   p.arguments.math = MathMode::Tf32;
   size_t total = 0, done = 0;
   TuneOptions tuning{.budget_seconds = 60, .max_candidates = 6};
@@ -145,6 +147,66 @@ TEST_F(CudaTuning, TriesAsManyAsItMay) {
   std::set<std::string> names;
   for (const TuneResult& result : report.results) EXPECT_TRUE(names.insert(result.kernel).second) << result.kernel;
   EXPECT_EQ(kernels(p, c)[0].metadata().name, report.results[0].kernel);
+}
+
+TEST_F(CudaTuning, SetsOfTensorsOutgrowTheCache) {
+  EXPECT_EQ(driver::sets_in_turn(0, 50), 1) << "nothing is read";
+  EXPECT_EQ(driver::sets_in_turn(60, 0), 1) << "the device tells of no cache";
+  EXPECT_EQ(driver::sets_in_turn(1, 50), 16);
+  EXPECT_EQ(driver::sets_in_turn(10, 50), 11);
+  EXPECT_EQ(driver::sets_in_turn(60, 50), 3);
+  EXPECT_EQ(driver::sets_in_turn(400, 50), 2);
+  EXPECT_EQ(driver::sets_in_turn(401, 50), 1);
+}
+
+TEST_F(CudaTuning, CopiesLieAsTheTensorsDo) {
+  Context c = context();
+  Problem p = problem(c, f32, "def f(accum, C, bias): D = accum + C + bias; return D", 40, 24, 8);
+  const auto device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+  // In place, and A 4 bytes behind what is aligned, with rows that have a gap.
+  const Tensor wide = Tensor::make(f32, {40, 9}).value();
+  fill_random(wide, 5);
+  p.tensors.push_back(DeviceTensor::copy_of(Device::open(c).value(), wide).value());
+  const TensorView d = p.tensors[2].view(), bias = p.tensors[3].view();
+  p.arguments.A = TensorView::make(p.tensors.back().view().as<float>() + 1, f32, {40, 8}, {9, 1}).value();
+  p.arguments.epilogue = EpilogueArguments(*p.arguments.epilogue.epilogue(), {{"C", d}, {"D", d}, {"bias", bias}});
+  const size_t before = fake_.allocations.size();
+  {
+    const auto rotation = driver::Rotation::make(p.arguments, device).value();
+    ASSERT_EQ(rotation.copies().size(), 15U);
+    EXPECT_EQ(fake_.allocations.size(), before + 15 * 4) << "A, B, bias, and C and D as one";
+    std::set<const std::byte*> places{p.arguments.A.as<const std::byte>()};
+    driver::HostCopies host(device.get());
+    for (const GemmArguments& copy : rotation.copies()) {
+      EXPECT_TRUE(places.insert(copy.A.as<const std::byte>()).second);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(copy.A.as<const std::byte>()) % 256, 4U);
+      EXPECT_EQ(copy.A.strides(), p.arguments.A.strides());
+      const auto& named = copy.epilogue.arguments();
+      EXPECT_EQ(*named[0].value.tensor(), *named[1].value.tensor());
+      EXPECT_EQ(*copy.out, *named[1].value.tensor());
+      const TensorView from = host.copy(p.arguments.A).value(), to = host.copy(copy.A).value();
+      for (int64_t i = 0; i < 40; ++i)
+        for (int64_t j = 0; j < 8; ++j)
+          ASSERT_EQ(to.as<const float>()[i * 9 + j], from.as<const float>()[i * 9 + j]) << i << ' ' << j;
+    }
+  }
+  EXPECT_EQ(fake_.allocations.size(), before);
+  // Where memory is short there are fewer.
+  fake_.works_before["cuMemAlloc_v2"] = 9;
+  fake_.fail["cuMemAlloc_v2"] = runtime::cuda::Status::OutOfMemory;
+  EXPECT_EQ(driver::Rotation::make(p.arguments, device).value().copies().size(), 2U);
+}
+
+TEST_F(CudaTuning, TimesOverSeveralSetsAndChecksOverTheCallers) {
+  Context c = context();
+  const Problem p = problem(c);
+  const TuneReport report = tune(p.arguments, cuda, {.budget_seconds = 60, .max_candidates = 2}, c).value();
+  ASSERT_FALSE(report.results.empty());
+  EXPECT_EQ(report.results[0].failure, "");
+  std::set<std::vector<std::byte>> passed;
+  for (const auto& launch : fake_.captured) passed.insert(launch.parameters);
+  EXPECT_EQ(passed.size(), 16U) << "addresses of one graph";
+  EXPECT_EQ(verify(p.arguments, {}, cuda, 1, c)->verdict, VerifyReport::Verdict::Pass);
 }
 
 // The pretended device computes in f32, whatever tensor cores would.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "driver/tune_search.hpp"
 #include "runtime/cuda/cublaslt.hpp"
 #include "support/code_recorder.hpp"
 #include "unit/driver_cuda/fake_cublaslt.hpp"
@@ -123,6 +124,36 @@ TEST_F(CudaVendorApi, ItsProposalsAreCandidates) {
   EXPECT_NE(kernels[0].emit(Stage::Manifest).value().find("\"family\": \"vendor\""), std::string::npos);
   EXPECT_NE(explain(p.arguments, {Backend::cuda, {}, ""}, false, c).value().find("cuda_vendor_13.0.0_2"),
             std::string::npos);
+}
+
+// However many proposals there are, and however well they are thought of.
+TEST_F(CudaVendorApi, TuningTriesFewOfTheVendorsAtFirst) {
+  lt_.proposals = 9;
+  Context c = Context::make(with_vendor()).value();
+  const Problem p = problem(c, f32, plain, 512, 512, 512);
+  const KernelList listed = find_kernels(p.arguments, {Backend::cuda, {}, ""}, {}, c).value();
+  ASSERT_GT(vendors(listed).size(), 5U);
+  for (const size_t most : {4, 12, 24}) {
+    driver::TuneSearch search(listed, most, [&] { return Result<KernelList>(listed); });
+    const std::vector<Kernel> first = search.next(most).value();
+    size_t of_vendor = 0;
+    for (const Kernel& kernel : first) of_vendor += kernel.metadata().family == "vendor" ? 1 : 0;
+    EXPECT_LE(of_vendor, std::max<size_t>(1, most / 8));
+    EXPECT_GT(of_vendor, 0U);
+    EXPECT_EQ(first.size(), std::max<size_t>(2, most / 2));
+  }
+}
+
+TEST_F(CudaVendorApi, RowsThatAreNotAlignedAreExpectedToBeSlow) {
+  Context c = Context::make(with_vendor()).value();
+  const auto multiply = [&](DType dtype, int64_t depth) {
+    const Problem p = problem(c, dtype, plain, 512, 256, depth);
+    const auto kernels = vendors(find_kernels(p.arguments, {Backend::cuda, {}, ""}, {}, c).value());
+    EXPECT_FALSE(kernels.empty());
+    return kernels[0].metadata().terms.at(0).value;
+  };
+  EXPECT_GT(multiply(bf16, 4095), 4 * multiply(bf16, 4096));
+  EXPECT_NEAR(multiply(bf16, 4088), multiply(bf16, 4096), 0.01 * multiply(bf16, 4096));
 }
 
 // A proposal's rank means something for the problem only that the library was asked for.
