@@ -34,8 +34,9 @@ struct ProgramInput {
   DType dtype = DType::f32;
   bool is_number = false;   // declared without brackets
   Dims shape;               // of tensors
-  int64_t index_limit = 0;  // it picks elements of a dim: what is in range is 0 to this, without it; else 0
+  int64_t index_limit = 0;  // it picks elements of a dim or is a size: what is in range is below this; else 0
   int64_t terms = 0;        // it is the right factor of a product that sums so many terms; 0: of none
+  int64_t index_least = 0;  // what is in range of a size begins here
 };
 
 // What the symbols of a program are for given tensors, and what its outputs then must be.

@@ -22,33 +22,33 @@ constexpr int64_t size_not_said = 16;
 constexpr int64_t kept_terms = 8;
 
 template <class T>
-void wrap_as(const TensorView& view, int64_t limit) {
+void wrap_as(const TensorView& view, int64_t limit, int64_t least) {
   T* const data = view.as<T>();
   for (int64_t i = 0; i < view.element_count(); ++i) {
-    const auto value = static_cast<int64_t>(data[i]) % limit;
-    data[i] = static_cast<T>(value < 0 ? value + limit : value);
+    const auto value = static_cast<int64_t>(data[i]) % (limit - least);
+    data[i] = static_cast<T>(least + (value < 0 ? value + limit - least : value));
   }
 }
 
-// Brings integers, row-major, into [0, limit).
-void wrap(const TensorView& view, int64_t limit) {
+// Brings integers, row-major, into [least, limit).
+void wrap(const TensorView& view, int64_t limit, int64_t least) {
   switch (view.dtype()) {
     case i8:
-      return wrap_as<int8_t>(view, limit);
+      return wrap_as<int8_t>(view, limit, least);
     case i16:
-      return wrap_as<int16_t>(view, limit);
+      return wrap_as<int16_t>(view, limit, least);
     case i32:
-      return wrap_as<int32_t>(view, limit);
+      return wrap_as<int32_t>(view, limit, least);
     case i64:
-      return wrap_as<int64_t>(view, limit);
+      return wrap_as<int64_t>(view, limit, least);
     case u8:
-      return wrap_as<uint8_t>(view, limit);
+      return wrap_as<uint8_t>(view, limit, least);
     case u16:
-      return wrap_as<uint16_t>(view, limit);
+      return wrap_as<uint16_t>(view, limit, least);
     case u32:
-      return wrap_as<uint32_t>(view, limit);
+      return wrap_as<uint32_t>(view, limit, least);
     case u64:
-      return wrap_as<uint64_t>(view, limit);
+      return wrap_as<uint64_t>(view, limit, least);
     default:
       return;
   }
@@ -58,13 +58,15 @@ bool is_float(DType dtype) {
   return dtype == f32 || dtype == f64 || dtype == f16 || dtype == bf16 || dtype == f8e4m3 || dtype == f8e5m2;
 }
 
-Result<ArgumentValue> random_number(DType dtype, uint64_t seed) {
-  if (dtype == boolean) return ArgumentValue(true);
-  auto one = Tensor::make(is_float(dtype) ? f32 : i8, {1});
+Result<ArgumentValue> random_number(const ProgramInput& input, uint64_t seed) {
+  if (input.dtype == boolean) return ArgumentValue(true);
+  auto one = Tensor::make(is_float(input.dtype) ? f32 : i8, {1});
   if (!one) return std::move(one).error();
   fill_random(one->view(), seed);
-  if (is_float(dtype)) return ArgumentValue(static_cast<double>(*one->view().as<float>()));
-  return ArgumentValue(int64_t{*one->view().as<int8_t>() & 0x7F});
+  if (is_float(input.dtype)) return ArgumentValue(static_cast<double>(*one->view().as<float>()));
+  const int64_t number{*one->view().as<int8_t>() & 0x7F};
+  if (input.index_limit == 0) return ArgumentValue(number);
+  return ArgumentValue(input.index_least + number % (input.index_limit - input.index_least));
 }
 
 // Row-major elements of which one in `ways` stays and the others become 0.
@@ -114,7 +116,7 @@ Result<void> add_random(const Program& program, const Sizes& sizes, uint64_t see
   for (const ProgramInput& input : *missing) {
     const uint64_t own_seed = seed * 1000 + data.arguments.size();
     if (input.is_number) {
-      auto number = random_number(input.dtype, own_seed);
+      auto number = random_number(input, own_seed);
       if (!number) return std::move(number).error();
       data.arguments.push_back({input.name, *number});
       continue;
@@ -125,7 +127,7 @@ Result<void> add_random(const Program& program, const Sizes& sizes, uint64_t see
     fill_random(tensor->view(), own_seed, Distribution::Normal,
                 terms > 0 ? 1 / std::sqrt(static_cast<double>(terms)) : 1);
     if (input.terms > kept_terms) thin(tensor->view(), input.terms / kept_terms, own_seed);
-    if (input.index_limit > 0) wrap(tensor->view(), input.index_limit);
+    if (input.index_limit > 0) wrap(tensor->view(), input.index_limit, input.index_least);
     data.owned.push_back(*std::move(tensor));
     data.arguments.push_back({input.name, data.owned.back().view()});
   }

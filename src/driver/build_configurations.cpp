@@ -34,7 +34,7 @@ void take(plan::Plan& plan, const std::string& call, const std::string& configur
 
 void fill_input(const TensorView& view, uint64_t seed, const ProgramInput& input) {
   fill_random(view, seed, Distribution::Normal, input.terms > 0 ? 1 / std::sqrt(static_cast<double>(input.terms)) : 1);
-  if (input.index_limit > 0) wrap_integers(view, input.index_limit);
+  if (input.index_limit > 0) wrap_integers(view, input.index_limit, input.index_least);
 }
 
 Result<std::string> tune_configurations(plan::Plan& plan, const Program& program, const SizeHints& hints,

@@ -44,7 +44,7 @@ Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const s
                                                  const SizeHints& sizes, int64_t otherwise);
 
 // Row-major integers become indices of a dim of this size; floats and truth values stay.
-void wrap_integers(const TensorView& view, int64_t size);
+void wrap_integers(const TensorView& view, int64_t size, int64_t least = 0);
 
 // What the symbols are, and the outputs then. Errors: E0208 to E0210, E0221.
 Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedArgument>& arguments);

@@ -47,17 +47,45 @@ int32_t dim_of(const ir::Attr& attr) {
 // What reading an input as an index, or as the right factor of a product, says about it.
 struct Uses {
   std::map<ir::NodeId, int64_t> limits;   // the smallest dim that its values are indices of, or what they size, and 1
+  std::map<ir::NodeId, int64_t> leasts;   // what they size is this at least
   std::map<ir::NodeId, int64_t> lengths;  // K of the first product that multiplies by it
 };
 
-// A value that is a size is at most what it bounds; one that bounds nothing is small.
-void limit_size(const ir::Graph& graph, const std::string& symbol, const Values& values, int64_t& limit) {
-  constexpr int64_t small = 16;
-  for (const ir::SizeCheck& check : ir::size_checks(graph)) {
-    const auto most = check.value.as_symbol() == symbol ? check.most.evaluate(values) : std::nullopt;
-    if (most && *most < INT64_MAX) limit = limit == 0 ? *most + 1 : std::min(limit, *most + 1);
+// A value that is a size is at most what it bounds, and where two bound a slice the first is in its lower half; one
+// that bounds nothing is small. Of other checks of the size alone the values are tried.
+void limit_size(const ir::Graph& graph, const std::string& symbol, const Values& values, int64_t& limit,
+                int64_t& least) {
+  constexpr int64_t small = 16, most_tried = 1024;
+  const auto at_most = [&](int64_t most) { limit = limit == 0 ? most + 1 : std::min(limit, most + 1); };
+  const std::vector<ir::SizeCheck> checks = ir::size_checks(graph);
+  for (const ir::SizeCheck& check : checks) {
+    const auto most = check.most.evaluate(values);
+    if (!most || *most == INT64_MAX) continue;
+    const bool two = check.least.as_symbol().has_value() && check.value.as_symbol().has_value();
+    if (check.value.as_symbol() == symbol) {
+      at_most(*most);
+      if (two && values.count(std::string(*check.least.as_symbol())) == 0) least = std::max(least, *most / 2);
+    } else if (two && check.least.as_symbol() == symbol) {
+      at_most(*most / 2);
+    }
   }
   if (limit == 0) limit = small + 1;
+  for (const ir::SizeCheck& check : checks) {
+    Values with = values;
+    const auto allowed = [&](int64_t value) {
+      with[symbol] = value;
+      const auto v = check.value.evaluate(with), from = check.least.evaluate(with), to = check.most.evaluate(with);
+      return !v || !from || !to || (*from <= *v && *v <= *to);
+    };
+    const int64_t end = std::min(limit, least + most_tried);
+    int64_t first = least;
+    while (first < end && !allowed(first)) ++first;
+    if (first == end) continue;  // the run says why none will do
+    int64_t last = first + 1;
+    while (last < end && allowed(last)) ++last;
+    least = first;
+    if (last < end || end < limit) limit = last;
+  }
 }
 
 // `outer`: by input of `graph`, the input of the program whose elements it holds. Branches and loops are looked into;
@@ -84,7 +112,8 @@ void collect_uses(const ir::Graph& graph, const std::map<ir::NodeId, ir::NodeId>
       const auto input = program_input(operands[1]);
       if (input && length) uses.lengths.emplace(*input, *length);
     } else if (const auto* size = std::get_if<ir::SizeAttr>(&attr)) {
-      if (const auto input = program_input(operands[0])) limit_size(graph, size->symbol, values, uses.limits[*input]);
+      if (const auto input = program_input(operands[0]))
+        limit_size(graph, size->symbol, values, uses.limits[*input], uses.leasts[*input]);
     }
     for (const ir::GraphRef& child : ir::children(attr)) {
       const size_t predicate = graph.node(id).op == types::Op::cond ? 1 : 0;
@@ -142,6 +171,8 @@ Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const s
     one.dtype = type.dtype;
     one.is_number = input.is_scalar;
     if (const auto limit = uses.limits.find(input.node); limit != uses.limits.end()) one.index_limit = limit->second;
+    if (const auto least = uses.leasts.find(input.node); least != uses.leasts.end())
+      one.index_least = std::min(least->second, std::max<int64_t>(one.index_limit - 1, 0));
     if (const auto length = uses.lengths.find(input.node); length != uses.lengths.end()) one.terms = length->second;
     for (const ir::Dim& dim : type.shape) {
       types::DimFault why{};
@@ -160,12 +191,12 @@ Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const s
   return missing;
 }
 
-void wrap_integers(const TensorView& view, int64_t size) {
+void wrap_integers(const TensorView& view, int64_t size, int64_t least) {
   if (types::is_float(view.dtype()) || types::is_bool(view.dtype())) return;
   auto* at = view.as<std::byte>();
   for (int64_t i = 0; i < view.element_count(); ++i, at += dtype_size(view.dtype())) {
-    const int64_t value = types::load_i64(at, view.dtype()) % size;
-    types::store_i64(at, view.dtype(), value < 0 ? value + size : value);
+    const int64_t value = types::load_i64(at, view.dtype()) % (size - least);
+    types::store_i64(at, view.dtype(), least + (value < 0 ? value + size - least : value));
   }
 }
 

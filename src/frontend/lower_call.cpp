@@ -464,6 +464,7 @@ Lowerer::Values Lowerer::call(Frame& frame, const std::vector<ValueId>& operands
     argument.value = operands[i];
   }
   if (!lower_functions(call, operands)) return {ValueId()};
+  name_sizes(call);
   auto outcome = emit_call(builder_, *call.builtin, call.arguments, expr.span);
   if (auto* values = std::get_if<Values>(&outcome)) return std::move(*values);
   const auto& problem = std::get<CallProblem>(outcome);

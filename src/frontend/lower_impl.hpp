@@ -3,6 +3,7 @@
 // calls (lower_call.cpp) and types (lower_types.cpp).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -35,6 +36,8 @@ class Lowerer {
     std::unordered_map<std::string_view, ValueId> values;
     std::unordered_map<std::string_view, diag::Span> definitions;
     std::unordered_map<std::string_view, bool> is_parameter;
+    std::map<std::string, std::string, std::less<>>
+        sizes;  // of results of its extern calls: the symbols that they have
   };
   struct Frame;
   struct PendingCall;
@@ -89,6 +92,8 @@ class Lowerer {
   std::optional<ir::Dim> size_from_value(ast::ExprId id, int depth);
   // A size that a string says: a symbol of it that no parameter and no call gives is the value of that name, if any.
   ir::Dim size_of_text(const ir::Dim& size, diag::Span span);
+  // Sizes that only the results of this call have, where a call of another function has named one so: a symbol each.
+  void name_sizes(PendingCall& call);
   [[nodiscard]] bool is_size(std::string_view name) const;
   [[nodiscard]] bool is_least_or_most(const ast::Expr& expr) const;
   ValueId subscript(const ast::Expr& expr, ValueId object);

@@ -67,7 +67,11 @@ std::optional<ir::Dim> Lowerer::size_part(ExprId id, bool values, int depth) {
     size = types::parse_dim(module_.strings[expr.first], &problem);
     if (size && values) size = size_of_text(*size, expr.span);
   } else if (expr.kind == ExprKind::Name && is_size(text(expr.span))) {
-    size = ir::Dim::symbol(std::string(text(expr.span)));
+    std::string symbol(text(expr.span));
+    if (scope_ != nullptr) {
+      if (const auto own = scope_->sizes.find(symbol); own != scope_->sizes.end()) symbol = own->second;
+    }
+    size = ir::Dim::symbol(std::move(symbol));
   } else if (expr.kind == ExprKind::Unary && expr.op != Op::logical_not) {
     size = part(expr.a);
     if (size && expr.op == Op::neg) size = -*size;
@@ -97,12 +101,50 @@ std::optional<ir::Dim> Lowerer::size_part(ExprId id, bool values, int depth) {
 ir::Dim Lowerer::size_of_text(const ir::Dim& size, Span span) {
   if (scope_ == nullptr || size.is_constant()) return size;
   return types::substitute(size, [&](std::string_view symbol) -> std::optional<ir::Dim> {
-    if (symbols_.find(symbol) != symbols_.end() || builder_.defines_by_call(symbol)) return std::nullopt;
+    if (symbols_.find(symbol) != symbols_.end()) return std::nullopt;
+    const auto own = scope_->sizes.find(symbol);
+    if (own != scope_->sizes.end()) return ir::Dim::symbol(own->second);
+    if (builder_.defines_by_call(symbol)) return std::nullopt;
     const auto found = scope_->values.find(symbol);
     if (found == scope_->values.end() || !found->second.valid() || builder_.rank(found->second) != 0)
       return std::nullopt;
     return builder_.size_of(found->second, span);
   });
+}
+
+void Lowerer::name_sizes(PendingCall& call) {
+  if (call.builtin->lowering != Lowering::CallExtern) return;
+  const CallArgument& form = call.arguments.back();
+  if (form.kind != CallArgument::Kind::Text || form.text != "alloc") return;
+  std::map<std::string, ir::Dim, std::less<>> renamed;
+  const auto name = [&](std::string_view symbol) {
+    if (symbols_.find(symbol) != symbols_.end() || renamed.find(symbol) != renamed.end()) return;
+    for (const auto& [said, known] : scope_->sizes) {
+      if (known == symbol) return;
+    }
+    std::string own(symbol);
+    for (int n = 2; builder_.defines(own) || symbols_.find(own) != symbols_.end(); ++n)
+      own = fmt::format("{}_{}", symbol, n);
+    renamed.emplace(symbol, ir::Dim::symbol(own));
+    scope_->sizes.emplace(symbol, std::move(own));
+  };
+  for (const CallArgument& argument : call.arguments) {
+    for (const ir::TensorType& type : argument.types) {
+      for (const ir::Dim& size : type.shape) {
+        if (const auto symbol = size.as_symbol()) name(*symbol);
+      }
+    }
+  }
+  for (CallArgument& argument : call.arguments) {
+    for (ir::TensorType& type : argument.types) {
+      for (ir::Dim& size : type.shape) {
+        size = types::substitute(size, [&](std::string_view symbol) -> std::optional<ir::Dim> {
+          const auto own = renamed.find(symbol);
+          return own == renamed.end() ? std::nullopt : std::optional(own->second);
+        });
+      }
+    }
+  }
 }
 
 // min(n, 4), of sizes: a reduction names its dim.

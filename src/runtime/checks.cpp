@@ -169,6 +169,12 @@ struct GuardCheck {
 
 namespace {
 
+// Whether it stands for a number of u64 that no i64 holds.
+bool is_beyond(const package::Package& package, const package::DefineSymbol& step, int64_t source) {
+  return source < 0 && step.from == package::DefineSymbol::From::Value &&
+         package.buffers[step.buffer].dtype == DType::u64;
+}
+
 // "dim 1 of C is f32[1, 5, 8]"; of Value: "count is 7".
 std::string symbol_origin(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
                           int64_t source) {
@@ -184,7 +190,9 @@ std::string symbol_origin(const package::Package& package, const package::Define
     case From::Stride:
       return fmt::format("the stride of dim {} of {} is {}", step.dim, package.buffers[step.buffer].name, source);
     case From::Value:
-      return fmt::format("{} is {}", package.buffers[step.buffer].name, source);
+      return fmt::format(
+          "{} is {}", package.buffers[step.buffer].name,
+          is_beyond(package, step, source) ? std::to_string(static_cast<uint64_t>(source)) : std::to_string(source));
     case From::OutputSize:
     case From::OutputStride:
       return fmt::format("dim {} of output {} of an extern gives {}", step.dim, step.output, source);
@@ -216,6 +224,11 @@ Result<int64_t> symbol_source(const package::Package& package, const package::De
 Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
                            int64_t source, Symbols& symbols, std::vector<Symbols::node_type>* spare) {
   const auto origin = [&] { return symbol_origin(package, step, view, source); };
+  if (is_beyond(package, step, source)) {
+    return diag::error(diag::Code::guard_failed, fmt::format("{} is too large", step.symbol))
+        .reason(fmt::format("{}, and sizes are up to {}", origin(), INT64_MAX))
+        .help("pass values that give a smaller size");
+  }
   int64_t value = source;
   if (step.divisor.as_constant() != 1) {
     const auto divisor = step.divisor.evaluate(symbols);

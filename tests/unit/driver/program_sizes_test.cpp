@@ -273,6 +273,66 @@ TEST_F(ProgramSizes, AFunctionReturnsSeveralSizes) {
   }
 }
 
+// A function of the text that is called twice: what its extern function returns has a size of its own in each call.
+TEST_F(ProgramSizes, EachCallOfAFunctionHasItsOwnRows) {
+  const std::string text =
+      "def kept(x):\n    rows = call_extern(\"positive_rows\", x, out=\"f32[k, 4]\", form=\"alloc\")\n"
+      "    return sum(rows * 2.0, dim=0) + sum(ones(k, 4), dim=0) + sum(reshape(rows, (\"k\", 4)), dim=0)\n\n"
+      "def f(x: f32[\"n\", 4], y: f32[\"m\", 4]):\n    a = kept(x)\n    b = kept(y)\n    return a, b\n";
+  RunOptions options;
+  options.externs = {{"positive_rows", positive_rows, nullptr}};
+  oracle::OracleOptions truth;
+  truth.sizes = {{"k", 2}, {"k_2", 1}};
+  truth.functions["positive_rows"] = [](std::span<const TensorView> in,
+                                        std::span<const TensorView> out) -> Result<void> {
+    const auto* from = static_cast<const float*>(in[0].data());
+    auto* to = static_cast<float*>(out[0].data());
+    for (int64_t row = 0; row < in[0].size(0); ++row) {
+      if (from[row * 4] > 0) to = std::copy(from + row * 4, from + row * 4 + 4, to);
+    }
+    return {};
+  };
+  const auto outcome = run(text,
+                           {values_input("x", DType::f32, {3, 4}, {1, 2, 3, 4, -1, 5, 6, 7, 2, 8, 9, 10}),
+                            values_input("y", DType::f32, {2, 4}, {-5, 1, 1, 1, 3, 4, 5, 6})},
+                           truth, options);
+  EXPECT_TRUE(outcome.checked);
+  EXPECT_EQ(static_cast<const float*>(outcome.outputs[0].view().data())[0], 3.0F * 3 + 2);
+  EXPECT_EQ(static_cast<const float*>(outcome.outputs[1].view().data())[0], 3.0F * 3 + 1);
+}
+
+TEST_F(ProgramSizes, ANumberBeyondSizesIsToldAsItIs) {
+  const std::string text = "def f(x: f32[\"n\", 4], k: u64[()]):\n    y = sum(x[:k], dim=0)\n    return y\n";
+  ProgramInput k = values_input("k", DType::u64, {}, {0});
+  *static_cast<uint64_t*>(k.view().data()) = UINT64_MAX - 1;
+  EXPECT_EQ(refused(text, {random_input("x", DType::f32, {8, 4}, 1), k}),
+            "error[E0610]: k is too large\n"
+            "note: k is 18446744073709551614, and sizes are up to 9223372036854775807\n"
+            "help: pass values that give a smaller size\n");
+}
+
+// So that a run with random values is not refused for those.
+TEST_F(ProgramSizes, WhatIsDrawnForASizeIsAllowed) {
+  const auto drawn = [](const std::string& parameters, const std::string& value) {
+    const auto program =
+        Program::parse("def f(x: f32[\"n\", 4], " + parameters + "):\n    y = " + value + "\n    return y\n", "p.py");
+    EXPECT_TRUE(program) << program.error().render();
+    std::vector<std::pair<int64_t, int64_t>> ranges;
+    const auto missing = program->missing({}, {{"n", 10}}, 16);
+    EXPECT_TRUE(missing) << missing.error().render();
+    for (size_t i = 1; i < missing->size(); ++i)
+      ranges.emplace_back((*missing)[i].index_least, (*missing)[i].index_limit);
+    return ranges;
+  };
+  using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(drawn("k: i64", "relu(x[:k])"), (Ranges{{0, 11}}));
+  EXPECT_EQ(drawn("k: i64[()]", "relu(x[k - 2:])"), (Ranges{{2, 13}}));
+  EXPECT_EQ(drawn("k: i32", "relu(x[:2 * k])"), (Ranges{{0, 6}}));
+  EXPECT_EQ(drawn("a: i64, b: i64", "relu(x[a:b])"), (Ranges{{0, 6}, {5, 11}}));
+  EXPECT_EQ(drawn("k: i64", "zeros(n - k, 4) * sum(x)"), (Ranges{{0, 11}}));
+  EXPECT_EQ(drawn("k: i64", "zeros(k, 4) * sum(x)"), (Ranges{{0, 17}}));
+}
+
 TEST_F(ProgramSizes, ATypeInATextNamesValuesOfItsOwnFunction) {
   const std::string text =
       "def head(x, k):\n    y = call_extern(\"first\", x, out=\"f32[k]\")\n"
