@@ -60,6 +60,13 @@ Status run_rest(const GpuFrame& before, const Steps& steps) {
   return status;
 }
 
+// Of a call whose first part has run. spent: that has written over what it reads, or called functions of the caller's,
+// so that no other kernels may begin the call anew, however tensors lie.
+inline Status begun(Status status, bool spent) {
+  if (spent) unaligned = false;
+  return status;
+}
+
 // The integer that a tensor of one element of the caller's holds. Waits for the stream while sizes are measured; what
 // they are is kept, whoever writes there meanwhile.
 inline Status read_integer(const GpuFrame& frame, const View& view, const char* name, i64& value) {

@@ -491,6 +491,12 @@ inline i64 integer_in(const View& view) {
   }
   return value;
 }
+// Of a number of u64 that is read as a size.
+inline Status check_size(i64 value, const char* name) {
+  if (value >= 0) return ok;
+  return fail(bad_sizes, "E0610: %s is %llu, and sizes are up to 9223372036854775807", name,
+              static_cast<unsigned long long>(value));
+}
 inline bool is_true(const View& view) { return !view.empty() && *view.data != 0; }
 
 // Every element of `view`, in row-major order, with its address.

@@ -95,6 +95,10 @@ class Computed(unittest.TestCase):
         x, w, z = (ctypes.c_float * 32)(*[1.0] * 32), (ctypes.c_float * 64)(*[1.0] * 64), floats(8)
         self.assertEqual(library("rows", x, ctypes.byref(ctypes.c_int64(2)), w, z, ctypes.c_int64(4), None), 0, library.text())
         self.assertEqual(list(z), [128.0] * 8)
+        path, _ = build('def large(x: f32["n", 8], k: u64[()]):\n    z = sum(x[:k], dim=0)\n    return z\n', "large")
+        library = Library(path, "large")
+        self.assertEqual(library("large", x, ctypes.byref(ctypes.c_uint64(2**64 - 2)), z, ctypes.c_int64(4), None), -2)
+        self.assertEqual(library.text(), "E0610: k is 18446744073709551614, and sizes are up to 9223372036854775807")
 
     def test_rows_that_a_function_returns(self):
         text = ('def kept(x: f32["n", 4], w: f32[4, 4]):\n'

@@ -207,6 +207,7 @@ for k, shift, of_w in ((512, 0, 0), (520, 0, 0), (33, 0, 0), (1, 0, 0), (512, 0,
                 self.assertEqual(found, wanted[less])
                 self.assertEqual(reads_x, bool(less), made)  # what is copied is A; a product has it behind its tensor maps
             self.check_half_aligned(pretended)
+            self.check_begun(pretended)
         # Sizes that have their kernels in common have what takes over in common, too.
         text = codetta("emit", WORK / "odd.py", "--what=host", "--target", TARGET, "--hint", "m=4096,4224", "--hint", "k=512").stdout
         self.assertIn("chosen[] = {0, 0};", text)
@@ -306,6 +307,35 @@ for n in (64, 33):
             wanted = [entry for step in programs[program]["by_size"]["plans"][plan]["steps"] if step["step"] == "launch_kernel"
                       for entry in kernels[step["kernel"]]["entries"]]
             self.assertEqual(calls[call], [0, wanted])
+
+    def check_begun(self, pretended):
+        """What is known of rows only behind a size that the call computes takes other kernels from the beginning, but not
+        where the first part has written over what it reads."""
+        text = ('def begun(a: f32["m"], x: bf16["m", "n"], w: bf16["n", 4096]):\n    h = a * 2.0\n'
+                '    count = cast(sum(cast(h > 0.0, i32), keepdim=False), u8)\n    y = x[:count] @ w\n    return h, y\n')
+        (WORK / "begun.py").write_text(text)
+        (WORK / "spent.py").write_text(text.replace("begun", "spent").replace('f32["m"]', 'donated[f32["m"]]'))
+        script = SCRIPT + """import json
+name = sys.argv[2]
+error = getattr(l, name + "_get_last_error")
+error.restype = ctypes.c_char_p
+for n in (4096, 33):
+    sizes = [ctypes.c_int64(4096), ctypes.c_int64(n), ctypes.c_int64(4096), None]
+    status = getattr(l, name + "_" + name)(*memory(5, 64 << 20), *sizes)
+    print(json.dumps([status, error().decode(), [one[0] for one in launches()]]))
+"""
+        made = {}
+        for name in ("begun", "spent"):
+            path = WORK / f"lib{name}.so"
+            codetta("build", WORK / f"{name}.py", "-o", path, "--target", TARGET, "--hint", "m=4096", "--hint", "n=4096")
+            done = subprocess.run([sys.executable, "-c", script, path, name], capture_output=True, text=True, env=pretended)
+            made[name] = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual((len(made[name]), done.returncode), (2, 0), done.stdout + done.stderr)
+        self.assertEqual([call[0] for call in made["begun"] + made["spent"]], [0, 0, 0, -2], made)
+        first = [one for one in made["spent"][1][2]]
+        self.assertEqual(made["spent"][0][2][:len(first)], first, "the first part has run once")
+        self.assertEqual(made["begun"][1][2][:len(first)] * 2, made["begun"][1][2][:len(first) * 2], "it has begun anew")
+        self.assertRegex(made["spent"][1][1], "^E0(610|649): .*multiples? of")
 
     def test_exports_and_needs(self):
         exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]

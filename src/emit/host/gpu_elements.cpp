@@ -149,6 +149,8 @@ void ElementSteps::size(const package::DefineSymbol& define, const std::string& 
   const std::string value =
       CodeWriter::text_of("launches.sizes[", place_in(sizes_read_by(*program.package), step), "]");
   out.line("CODETTA_OK(read_integer(frame, ", named(define.buffer), ", ", value, "));");
+  if (program.package->buffers[define.buffer].dtype == DType::u64)
+    out.line("CODETTA_OK(check_size(", value, ", ", literal_text(program.package->buffers[define.buffer].name), "));");
   out.line("CODETTA_OK(define_value(", head, "Number(", value, "), ", divisor, "));");
 }
 

@@ -41,7 +41,9 @@ class StepPrinter : public StepBase {
     print_list(package_.steps);
     while (!parts_.empty()) {
       parts_.pop_back();
-      out_.line("return run_rest(frame, rest_", parts_.size() + 1, ");");
+      const std::string rest = CodeWriter::text_of("run_rest(frame, rest_", parts_.size() + 1, ")");
+      const std::string spent = gpu_ && parts_.empty() ? runs_once(package_) : std::string();
+      out_.line("return ", spent.empty() ? rest : CodeWriter::text_of("begun(", rest, ", ", spent, ")"), ";");
     }
   }
 
@@ -76,6 +78,7 @@ class StepPrinter : public StepBase {
                     name_of(step.buffer), ");");
           value = buffer.is_scalar ? CodeWriter::text_of("frame.scalars[", step.buffer, "].i")
                                    : CodeWriter::text_of("integer_in(v[", step.buffer, "])");
+          if (buffer.dtype == DType::u64) out_.line("CODETTA_OK(check_size(", value, ", ", name_of(step.buffer), "));");
           break;
         }
         if (given) {
@@ -116,6 +119,8 @@ class StepPrinter : public StepBase {
       out_.line("CODETTA_OK(size_of_output(result_", step.buffer, ".tensors[", step.output, "], ", step.output, ", ",
                 step.dim, ", ", step.from == From::OutputStride, ", ", number_of, "));");
     }
+    if (value && package_.buffers[step.buffer].dtype == DType::u64)
+      out_.line("CODETTA_OK(check_size(", number_of, ", ", name_of(step.buffer), "));");
     out_.line("CODETTA_OK(define_value(", head, "Number(", number_of, "), ", number(step.divisor), "));");
     if (known) return;
     out_.line("[[maybe_unused]] auto& part_", parts_.size(), " = frame;");

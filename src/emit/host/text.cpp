@@ -145,6 +145,24 @@ std::string_view c_type(DType dtype) {
   return "double";
 }
 
+std::string runs_once(const package::Package& package) {
+  const auto calls = [](const package::Step& step) { return std::holds_alternative<package::CallExtern>(step); };
+  bool once = std::any_of(package.buffers.begin(), package.buffers.end(),
+                          [](const package::Buffer& buffer) { return buffer.donated; }) ||
+              std::any_of(package.steps.begin(), package.steps.end(), calls);
+  for (const package::StepList& list : package.step_lists) once = once || std::any_of(list.begin(), list.end(), calls);
+  if (once) return "true";
+  std::string in_place;
+  for (const package::Step& step : package.steps) {
+    const auto* check = std::get_if<package::Check>(&step);
+    const auto* apart = check == nullptr ? nullptr : std::get_if<package::NoOverlapGuard>(&check->guard);
+    if (apart == nullptr || !apart->in_place_ok) continue;
+    if (!in_place.empty()) in_place += " || ";
+    in_place += base::CodeWriter::text_of("v[", apart->output, "].data == v[", apart->other, "].data");
+  }
+  return in_place;
+}
+
 std::string overlap_check(const package::Package& package, const package::NoOverlapGuard& guard) {
   const package::Buffer &output = package.buffers[guard.output], &other = package.buffers[guard.other];
   using Role = package::Buffer::Role;

@@ -35,6 +35,10 @@ std::string comment_text(std::string_view text);
 // The C type of an element in the header and in host text: "float", "uint16_t" for f16 and bf16.
 std::string_view c_type(DType dtype);
 
+// Whether what has run in front of a computed size can't run again, since what it has read may be written by now;
+// empty: it can.
+std::string runs_once(const package::Package& package);
+
 // The call that checks the guard, over views v[buffer]; "" for temporaries, which the planner has placed: those that do
 // not live at the same time may share memory.
 std::string overlap_check(const package::Package& package, const package::NoOverlapGuard& guard);
