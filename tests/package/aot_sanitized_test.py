@@ -2,7 +2,8 @@
 """Libraries that `codetta build` makes, compiled with sanitizers and called by C programs that are, too: over good and bad input, from
 several threads, loaded and unloaded. A planted overflow, leak, shift and race have to be found. A commit's hash picks one program and
 one sanitizer; with CODETTA_TEST_FULL all run, and the engine but for its micro-kernels is instrumented as well.
-Usage: that of aot_test.py, and CODETTA_BUILD names the build folder"""
+Usage: that of aot_test.py, and CODETTA_BUILD names the build folder,
+CODETTA_FAKE_DRIVER the pretended driver"""
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import unittest
 from aot_computed_test import PROGRAM as SIZED
 from aot_support import CC, CXX, DIGITS, SOURCE, WORK, codetta, main, run
 
-BUILD = pathlib.Path(os.environ["CODETTA_BUILD"])
+BUILD, DRIVER = (pathlib.Path(os.environ[name]) for name in ("CODETTA_BUILD", "CODETTA_FAKE_DRIVER"))
 FULL = os.environ.get("CODETTA_TEST_FULL") == "ON"
 HERE = SOURCE / "tests/package/aot/sanitized"
 SANITIZERS = {"address": "-fsanitize=address,undefined -fno-sanitize-recover=all", "thread": "-fsanitize=thread"}
@@ -77,6 +78,11 @@ PROGRAMS = {
     "computed": (COMPUTED, ["--function", "sized", "--function", "parted"], []),
     "guards": (GUARDS, ["--function", "picked", "--function", "chain", *HINTS], []),
 }
+GPU = """def gpu(x: bf16["m", 64], w: bf16[64, 64], i: i64["k"]):
+    h = relu(x @ w)
+    y = take(h, i, 0) * 2.0
+    return h, y
+"""
 # What a sanitizer says of what is planted. One that is linked into a program without it would say nothing.
 FINDINGS = {"address": {"row": "heap-buffer-overflow", "short": "0 bytes to the right of 156-byte region", "leak": "LeakSanitizer: detected memory leaks",
                         "shift": "shift exponent 40 is too large"},
@@ -178,6 +184,16 @@ class Sanitized(unittest.TestCase):
                 if name == "digits":
                     leaks = self.caller(name, sanitizer, folder, SOURCE / "tests/package/aot/leaks.c", libraries=False)
                     run(leaks, folder / "libdigits.so", 200 if FULL else 20)
+
+    def test_gpu_host_part(self):
+        """The driver is pretended, so no kernel runs. NVRTC takes most of the time."""
+        nvrtc = SOURCE / "build/nvrtc"
+        if not FULL or not has("address") or not nvrtc.exists() or not DRIVER.exists():
+            self.skipTest("of the full suite, where NVRTC and the sanitizer are")
+        folder = self.library("gpu", GPU, "address", "--target", "cuda:sm_90a", "--cuda-home", nvrtc)
+        (folder / "libcuda.so.1").unlink(missing_ok=True)
+        (folder / "libcuda.so.1").symlink_to(DRIVER)
+        run("env", f"LD_LIBRARY_PATH={folder}", self.caller("gpu", "address", folder))
 
     def test_planted(self):
         for sanitizer in of_this_commit(list(SANITIZERS)):
