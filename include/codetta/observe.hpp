@@ -23,6 +23,8 @@ struct ValueStatistics {
 };
 // Of host memory, any strides. Thread safe.
 CODETTA_API ValueStatistics statistics(const TensorView& values);
+// Of what the step has written of it.
+CODETTA_API ValueStatistics statistics(const StepRecord::Value& value);
 
 // An observer that ends the run with E0619 at the first step that writes a NaN, or with `infinities` an infinity, into
 // a tensor of floats: the message has the step, its lines of the text, and the element. `next` is told of each step

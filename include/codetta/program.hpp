@@ -137,9 +137,17 @@ struct ExternFunction {
 // A step of a run that has just ended. Nanoseconds count from the beginning of the run; a branch or a loop is told
 // behind the steps within it.
 struct StepRecord {
+  // Elements of a tensor: `offset` and `strides` count elements of it from its first on.
+  struct Part {
+    int64_t offset = 0;
+    Dims shape, strides;
+  };
   struct Value {
     std::string name;  // of the argument, or what `emit` calls the temporary
     TensorView view;   // valid, and may be written, during the call; of a GPU a copy in host memory
+    // Where a kernel stores parts of a tensor, as for concat: those that this step has written, of which one may be in
+    // another; what else is in the view may be anything. Empty: it has written all of it.
+    std::vector<Part> parts{};
   };
   std::string step;                  // "step 3 (launch_kernel)", "list 1, step 0 (fill)"
   std::string kernel;                // of a launch: "codetta_add_relu_1a2b3c4d"

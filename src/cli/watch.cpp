@@ -70,7 +70,7 @@ Result<void> Watch::see(const StepRecord& record) {
   std::vector<OutputFile> files;
   for (const StepRecord::Value& value : record.written) {
     Written written{value.name, value.view.describe(), {}};
-    if (values_) written.values = statistics(value.view);
+    if (values_) written.values = statistics(value);
     seen.written.push_back(std::move(written));
     if (folder_.empty()) continue;
     char place[16];

@@ -44,15 +44,44 @@ void each_element(const TensorView& view, Visit&& visit) {
   }
 }
 
+// The same of what a step has written of a value: `position` is that in the value's view.
+template <class Visit>
+void each_written(const StepRecord::Value& value, Visit&& visit) {
+  if (value.parts.empty()) return each_element(value.view, visit);
+  std::vector<int> by_stride;  // dims that have a place of their own, the widest first
+  for (int d = 0; d < value.view.rank(); ++d) {
+    if (value.view.size(d) > 1 && value.view.stride(d) > 0) by_stride.push_back(d);
+  }
+  std::sort(by_stride.begin(), by_stride.end(),
+            [&](int a, int b) { return value.view.stride(a) > value.view.stride(b); });
+  std::vector<int64_t> place(static_cast<size_t>(value.view.rank()), 0);
+  for (const StepRecord::Part& part : value.parts) {
+    const auto elements = TensorView::make(value.view.data(), value.view.dtype(), part.shape, part.strides);
+    if (!elements) continue;
+    bool goes_on = true;
+    each_element(*elements, [&](const std::vector<int64_t>&, int64_t offset) {
+      int64_t rest = offset + part.offset;
+      for (const int d : by_stride) {
+        place[static_cast<size_t>(d)] = rest / value.view.stride(d);
+        rest %= value.view.stride(d);
+      }
+      return goes_on = visit(place, offset + part.offset);
+    });
+    if (!goes_on) return;
+  }
+}
+
 }  // namespace
 
-ValueStatistics statistics(const TensorView& values) {
+ValueStatistics statistics(const TensorView& values) { return statistics(StepRecord::Value{{}, values}); }
+
+ValueStatistics statistics(const StepRecord::Value& values) {
   const base::DefaultFloats floats;
   ValueStatistics result;
   double sum = 0;
   int64_t finite = 0;
-  each_element(values, [&](const std::vector<int64_t>&, int64_t offset) {
-    const double value = number_at(values, offset);
+  each_written(values, [&](const std::vector<int64_t>&, int64_t offset) {
+    const double value = number_at(values.view, offset);
     ++result.elements;
     if (std::isnan(value)) {
       ++result.nans;
@@ -77,7 +106,7 @@ StepObserver trap_numbers(bool infinities, StepObserver next) {
       if (!types::is_float(value.view.dtype())) continue;
       std::optional<std::string> found;
       bool nan = false;
-      each_element(value.view, [&](const std::vector<int64_t>& at, int64_t offset) {
+      each_written(value, [&](const std::vector<int64_t>& at, int64_t offset) {
         const double number = number_at(value.view, offset);
         nan = std::isnan(number);
         if (!nan && !(infinities && std::isinf(number))) return true;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/step_records.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "driver/program_kernels.hpp"
@@ -23,6 +25,49 @@ std::vector<uint32_t> results_of(const package::LaunchKernel& launch, const plan
   const size_t place = kernel.hook->position - kernel.hook->operands;
   results.insert(results.begin() + static_cast<std::ptrdiff_t>(place), launch.arguments[*kernel.hook->kept]);
   return results;
+}
+
+// What a launch stores of an argument; nothing where that can't be said, or is all of it.
+std::vector<StepRecord::Part> parts_of(const package::LaunchKernel& launch, const package::EpilogueProgram& program,
+                                       uint32_t buffer, const TensorView& view,
+                                       const std::map<std::string, int64_t>& symbols) {
+  std::vector<StepRecord::Part> parts;
+  for (const package::Operand& operand : program.operands) {
+    if (!operand.is_store || launch.arguments[operand.argument] != buffer) continue;
+    if (!operand.gathered.empty()) return {};
+    StepRecord::Part& part = parts.emplace_back();
+    int64_t extents[3] = {}, met[3] = {1, 1, 1}, elements = 1;
+    const types::Dim* const axes[] = {&launch.batch, &launch.m, &launch.n};
+    for (size_t a = 0; a < 3; ++a) {
+      const auto extent = axes[a]->evaluate(symbols);
+      if (!extent) return {};
+      extents[a] = *extent;
+    }
+    for (const package::IndexTerm& term : operand.terms) {
+      const auto scale = term.scale.evaluate(symbols);
+      const auto axis = static_cast<size_t>(term.axis);
+      const int64_t counted = (extents[axis] + term.div - 1) / term.div;
+      if (!scale) return {};
+      part.shape.push_back(term.mod == 0 ? counted : std::min(term.mod, counted));
+      met[axis] *= part.shape[part.shape.rank() - 1];
+      if (met[axis] > extents[axis]) return {};  // terms take it apart unevenly
+      const int dim = view.rank() - 1 - term.dim;
+      part.strides.push_back(dim < 0 ? 0 : *scale * view.stride(dim));
+      elements *= part.shape[part.shape.rank() - 1];
+    }
+    for (const auto& [from_last, count] : operand.offsets) {
+      const auto places = count.evaluate(symbols);
+      if (!places) return {};
+      if (from_last < view.rank()) part.offset += *places * view.stride(view.rank() - 1 - from_last);
+    }
+    int64_t last = part.offset;
+    for (int d = 0; d < part.shape.rank(); ++d) last += std::max<int64_t>(part.shape[d] - 1, 0) * part.strides[d];
+    const auto [begin, end] = view.byte_range();
+    const int64_t there = (end - begin) / dtype_size(view.dtype());
+    if (elements != 0 && (part.offset < 0 || last >= there)) return {};
+    if (elements >= view.element_count()) return {};
+  }
+  return parts;
 }
 
 }  // namespace
@@ -92,8 +137,13 @@ StepRecord StepRecords::record(const runtime::StepEvent& event) const {
   StepRecord record = started(*event.step);
   record.begin_ns = event.begin_ns;
   record.end_ns = event.end_ns;
-  for (const uint32_t buffer : known.written)
+  const auto* const launch = std::get_if<package::LaunchKernel>(event.step);
+  for (const uint32_t buffer : known.written) {
     record.written.push_back({package_->buffers[buffer].name, event.tensors[buffer]});
+    if (launch != nullptr && event.symbols != nullptr)
+      record.written.back().parts =
+          parts_of(*launch, package_->kernels[launch->kernel].epilogue, buffer, event.tensors[buffer], *event.symbols);
+  }
   for (const uint32_t buffer : known.results) {
     if (buffer == nowhere) {
       record.results.push_back({{}, nothing_taken()});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,7 +63,8 @@ struct ExternFunction {
 struct StepEvent {
   const package::Step* step = nullptr;  // of the execution's package
   int64_t begin_ns = 0, end_ns = 0;
-  std::span<const TensorView> tensors;  // by package buffer, as they are now
+  std::span<const TensorView> tensors;                      // by package buffer, as they are now
+  const std::map<std::string, int64_t>* symbols = nullptr;  // as they are now
 };
 
 struct ExecutionOptions {

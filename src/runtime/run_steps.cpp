@@ -43,7 +43,8 @@ class Execution::State::Running : PassiveSteps {
         active_ = &active;
         CODETTA_CHECK_OK(std::visit(*this, *active.step));
       }
-      if (s_.options.observer) CODETTA_CHECK_OK(s_.options.observer({active.step, begin, now(), s_.bindings.tensors}));
+      if (s_.options.observer)
+        CODETTA_CHECK_OK(s_.options.observer({active.step, begin, now(), s_.bindings.tensors, &s_.symbols}));
     }
     for (const uint32_t result : made_) drop(result);
     made_ = outer;

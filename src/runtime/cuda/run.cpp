@@ -59,7 +59,7 @@ Result<void> Execution::State::run_active(const Active& active, StreamHandle str
 Result<void> Execution::State::tell(const package::Step& step, int64_t begin, StreamHandle stream) const {
   Result<void> over = device->synchronize(stream);
   if (over) over = check_faults(FoundIn::ThisRun);
-  if (over) return watch->observer({&step, begin, watch->now(), bindings.tensors}, *device, stream);
+  if (over) return watch->observer({&step, begin, watch->now(), bindings.tensors, &symbols}, *device, stream);
   std::vector<Diagnostic> told = over.error().diagnostics();
   const auto* launch = std::get_if<package::LaunchKernel>(&step);
   told.front().notes.push_back(

@@ -250,6 +250,44 @@ TEST_F(ProgramObserve, TrapNamesStepLineAndElement) {
   EXPECT_NE(infinite.error().diagnostics().front().reason.find("logs.py:3"), std::string::npos);
 }
 
+// What else lies in a tensor that several kernels store parts of is none of a step's.
+TEST_F(ProgramObserve, OnlyWhatAStepHasWrittenIsLookedAt) {
+  for (const int dim : {0, 1}) {
+    const Program program = Program::parse(
+                                "def f(x: f32[\"n\", 8], w: f32[8, 8]):\n    a = x @ w\n    b = sqrt(x @ "
+                                "(w * 2.0))\n    y = concat(a, b, dim=" +
+                                    std::to_string(dim) + ")\n    return y\n",
+                                "p.py")
+                                .value();
+    std::vector<double> x(5 * 8, 1.0), w(64, 0.0);
+    for (int i = 0; i < 8; ++i) w[static_cast<size_t>(i * 9)] = 1.0;  // a is x
+    int64_t partly = 0, elements = 0;
+    const StepObserver count = [&](const StepRecord& record) -> Result<void> {
+      for (const StepRecord::Value& value : record.written) {
+        if (value.name != "y") continue;
+        partly += value.parts.empty() ? 0 : 1;
+        elements += statistics(value).elements;
+        EXPECT_EQ(statistics(value).nans, 0);
+      }
+      return {};
+    };
+    const auto ran =
+        watch(program, bound(program, {values_input("x", f32, {5, 8}, x), values_input("w", f32, {8, 8}, w)}),
+              trap_numbers(true, count));
+    ASSERT_TRUE(ran) << ran.error().render();
+    EXPECT_EQ(partly, dim == 0 ? 2 : 0) << "columns are stored by one kernel";
+    EXPECT_EQ(elements, 80) << dim;
+    x[3 * 8 + 6] = -1.0;
+    const auto trapped =
+        watch(program, bound(program, {values_input("x", f32, {5, 8}, x), values_input("w", f32, {8, 8}, w)}),
+              trap_numbers());
+    ASSERT_FALSE(trapped);
+    const std::string said = trapped.error().render();
+    EXPECT_NE(said.find("error[E0619]: y holds NaN"), std::string::npos) << said;
+    EXPECT_NE(said.find(dim == 0 ? "wrote NaN at [8, 6]" : "wrote NaN at [3, 14]"), std::string::npos) << said;
+  }
+}
+
 TEST_F(ProgramObserve, TraceIsJsonOfEveryStep) {
   const auto program = Program::parse(two_layers, "mlp.py").value();
   const auto seen = watch(program, bound(program, layers()));
