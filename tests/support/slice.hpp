@@ -28,4 +28,11 @@ inline uint64_t commit_slice() {
   return slice;
 }
 
+#ifdef CODETTA_TEST_FULL
+// Whether case `which` of a list runs: of `of` cases in a row each commit runs another one, the full suites all.
+inline bool commit_takes(uint64_t which, uint64_t of) {
+  return CODETTA_TEST_FULL != 0 || (which + commit_slice()) % of == 0;
+}
+#endif
+
 }  // namespace codetta::test
