@@ -237,12 +237,13 @@ function(codetta_test name)
   endif()
 endfunction()
 
-# codetta_script_test(<name> <command>...): a test that is a script; exit status 77 means skipped.
+# codetta_script_test(<name> <command>...): a test that is a script; exit status 77 means skipped. CODETTA_TEST_FULL of its
+# environment is ON or OFF.
 function(codetta_script_test name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CODETTA_ROOT})
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CODETTA_ROOT}/tests OUTPUT_VARIABLE labels)
   string(REPLACE "/" ";" labels "${labels}")
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300 SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300 SKIP_RETURN_CODE 77 ENVIRONMENT CODETTA_TEST_FULL=${CODETTA_TEST_FULL})
 endfunction()
 
 # codetta_aarch64_test(<name> SOURCES <cpp>... [SHARED <test> <cpp>...] [OPTIONS <option>...] [DEPENDS <file>...] [EMITTED <folder> <name>...])

@@ -3,6 +3,7 @@
 // and the collective around them, all cases of an architecture in one translation unit; --kernels compiles whole
 // kernels.
 //   evt_compile [--cutlass DIR] [--nvcc FILE] [--kernels NAME,NAME|all] [--only NAME] [--target sm_90a] [--keep DIR]
+//   [--of N]: of each N cases in a row the one that the current commit picks
 //   evt_compile --host g++ --cuda INCLUDE_DIR [--cutlass DIR] [--tiles all] ...
 // The second form asks the host's compiler, which takes types, arguments, static assertions and the host's functions,
 // with the headers of CUDA's runtime and no toolkit; with --tiles all, or a word of a problem, instead every tile that
@@ -21,13 +22,14 @@
 #include "case.hpp"
 #include "example_cases.hpp"
 #include "operations.hpp"
+#include "support/slice.hpp"
 #include "toolchain/nvcc.hpp"
 
 namespace codetta::evt_tests {
 namespace {
 
 struct Options {
-  std::string cutlass, nvcc, host, cuda, kernels, only, target, keep, tiles;
+  std::string cutlass, nvcc, host, cuda, kernels, only, target, keep, tiles, of = "1";
 };
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -266,6 +268,7 @@ int run(Options options) {
   if (!options.host.empty() && !options.tiles.empty()) return check_tiles(options, *headers);
   if (nvcc) options.nvcc = *nvcc;
   int failed = 0;
+  const uint64_t of = std::max<uint64_t>(std::stoull(options.of), 1), slice = of > 1 ? test::commit_slice() : 0;
   for (const std::string target : {"sm_80", "sm_90a", "sm_100a"}) {
     if (!options.target.empty() && options.target != target) continue;
     std::string source = preamble(target) + probe;
@@ -274,7 +277,7 @@ int run(Options options) {
     cases.insert(cases.end(), operation_cases().begin(), operation_cases().end());
     cases.insert(cases.end(), example_cases().begin(), example_cases().end());
     for (const Case& c : cases) {
-      ++number;
+      if ((static_cast<uint64_t>(number++) + slice) % of != 0) continue;
       if (!options.only.empty() && !named(options.only, c.name)) continue;
       const auto text = emit_evt(problem_of(c).arguments, options_of(c, "cutlass:" + target));
       if (!text) continue;  // the refusal is a golden text
@@ -308,10 +311,11 @@ int run(Options options) {
 
 int main(int argc, char** argv) {
   codetta::evt_tests::Options options;
-  const std::map<std::string, std::string*> known{
-      {"--cutlass", &options.cutlass}, {"--nvcc", &options.nvcc},       {"--host", &options.host},
-      {"--cuda", &options.cuda},       {"--kernels", &options.kernels}, {"--only", &options.only},
-      {"--target", &options.target},   {"--keep", &options.keep},       {"--tiles", &options.tiles}};
+  const std::map<std::string, std::string*> known{{"--cutlass", &options.cutlass}, {"--nvcc", &options.nvcc},
+                                                  {"--host", &options.host},       {"--cuda", &options.cuda},
+                                                  {"--kernels", &options.kernels}, {"--only", &options.only},
+                                                  {"--target", &options.target},   {"--keep", &options.keep},
+                                                  {"--tiles", &options.tiles},     {"--of", &options.of}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto option = known.find(argv[i]);
     if (option == known.end()) return std::printf("unknown option %s\n", argv[i]), 2;

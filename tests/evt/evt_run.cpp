@@ -2,8 +2,9 @@
 // Emitted visitor trees, run on the host: interpreted.h has CUTLASS's visitors as functions of one element, the host's
 // compiler builds the texts over it with CUTLASS's own numbers and converters, and the oracle judges the outputs. So
 // trees of all architectures run, with every kind of operand, where there is no GPU.
-//   evt_run --cutlass DIR --cuda INCLUDE_DIR [--host g++] [--target sm_90a] [--random COUNT] [--seed N] [--only NAME]
-//   [--keep DIR]
+//   evt_run --cutlass DIR --cuda INCLUDE_DIR [--host g++] [--target sm_90a] [--random COUNT] [--seed N] [--of N]
+//   [--only NAME] [--keep DIR]
+// With --of the current commit picks one of each N listed cases, and the first of the random ones.
 // Exit status 1 where a result is wrong, 77 where there is no CUTLASS.
 #include <dlfcn.h>
 
@@ -25,6 +26,7 @@
 #include "differential/random_problem.hpp"
 #include "example_cases.hpp"
 #include "operations.hpp"
+#include "support/slice.hpp"
 #include "toolchain/nvcc.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
@@ -33,7 +35,7 @@ namespace codetta::evt_tests {
 namespace {
 
 struct Options {
-  std::string cutlass, host = "g++", cuda, target, random = "100", seed = "1", only, keep;
+  std::string cutlass, host = "g++", cuda, target, random = "100", seed = "1", of = "1", only, keep;
 };
 
 // As interpreted.h declares it.
@@ -268,9 +270,12 @@ int run_target(const Options& options, const std::string& headers, const std::st
     work.evt = *std::move(text);
     all.push_back(std::move(work));
   };
+  const uint64_t of = std::max<uint64_t>(std::stoull(options.of), 1), slice = of > 1 ? test::commit_slice() : 0;
+  uint64_t number = 0;
   for (const auto& list :
        {std::vector<Case>(all_cases().begin(), all_cases().end()), operation_cases(), example_cases()}) {
     for (const Case& c : list) {
+      if ((number++ + slice) % of != 0) continue;
       Case small = c;
       const std::string problem = std::string(c.problem) + " K=32 M=128";
       const bool is_example = c.name.starts_with("example_");
@@ -278,7 +283,9 @@ int run_target(const Options& options, const std::string& headers, const std::st
       add(work_of(small), options_of(small, "cutlass:" + target));
     }
   }
-  const uint64_t seed = std::stoull(options.seed);
+  // Of a slice: some of those that the full suite runs.
+  const uint64_t seed = of > 1 ? 1000 + slice % 900 : std::stoull(options.seed);
+  if (of > 1) std::printf("random cases from seed %llu on\n", static_cast<unsigned long long>(seed));
   for (uint64_t i = 0; i < std::stoull(options.random); ++i) {
     auto work = random_work(seed + i);
     if (!work) continue;
@@ -344,10 +351,10 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   codetta::evt_tests::Options options;
-  const std::map<std::string, std::string*> known{{"--cutlass", &options.cutlass}, {"--host", &options.host},
-                                                  {"--cuda", &options.cuda},       {"--target", &options.target},
-                                                  {"--random", &options.random},   {"--seed", &options.seed},
-                                                  {"--only", &options.only},       {"--keep", &options.keep}};
+  const std::map<std::string, std::string*> known{
+      {"--cutlass", &options.cutlass}, {"--host", &options.host},     {"--cuda", &options.cuda},
+      {"--target", &options.target},   {"--random", &options.random}, {"--seed", &options.seed},
+      {"--of", &options.of},           {"--only", &options.only},     {"--keep", &options.keep}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto option = known.find(argv[i]);
     if (option == known.end()) return std::printf("unknown option %s\n", argv[i]), 2;

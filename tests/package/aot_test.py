@@ -16,13 +16,14 @@ import subprocess
 import unittest
 
 from aot_support import CC, CODETTA, CXX, DIGITS, F32, Library, NEEDED, SOURCE, Tensor, WORK, build, codetta, floats, main, npy, npy_data, run, tensor
+from commit_slice import of_this_commit
 
 
 class Digits(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.path, _ = build(DIGITS / "classifier.py", "digits", "--weights", DIGITS / "digits.safetensors",
-                            "--embed-weights")
+                            "--embed-weights", quick=False)
 
     def test_size_exports_and_needs(self):
         size = self.path.stat().st_size
@@ -177,7 +178,7 @@ class Weights(unittest.TestCase):
         self.assertEqual(library("load_weights", str(folder / "away").encode()), 0, library.text())
         self.assertEqual(library("classifier", x, scores, one, None), 0, library.text())
         self.assertEqual(library("load_weights", str(folder / "away").encode()), -7)
-        embedded, _ = build(DIGITS / "classifier.py", "digits", "--weights", DIGITS / "digits.safetensors", "--embed-weights")
+        embedded, _ = build(DIGITS / "classifier.py", "digits", "--weights", DIGITS / "digits.safetensors", "--embed-weights", quick=False)
         expected = floats(10)
         self.assertEqual(Library(embedded, "digits")("classifier", x, expected, one, None), 0)
         self.assertEqual(bytes(scores), bytes(expected))
@@ -259,9 +260,10 @@ class Examples(unittest.TestCase):
     """The programs of examples/programs: one library for all sizes, the bits of runs in process."""
 
     def test_same_bits(self):
-        for name, (inputs, outputs, all_sizes) in EXAMPLES.items():
+        for name in of_this_commit(EXAMPLES, 2):
+            inputs, outputs, all_sizes = EXAMPLES[name]
             hints = sum((["--hint", f"{symbol}={size}"] for symbol, size in all_sizes[0].items()), [])
-            path, _ = build(SOURCE / f"examples/programs/{name}.py", name, *hints)
+            path, _ = build(SOURCE / f"examples/programs/{name}.py", name, *hints, quick=False)
             library = Library(path, name)
             for sizes in all_sizes:
                 self.compare(name, library, inputs, outputs, sizes, hints)
@@ -287,15 +289,15 @@ class Examples(unittest.TestCase):
 
     def test_all_build(self):
         # What is loaded and never called need not be optimized; what runs is, here and in examples_checked.
-        quick = WORK / "quick-c++"
+        quick = WORK / "quickest-c++"
         quick.write_text(f'#!/bin/sh\nexec "{CXX}" "$@" -O0\n')
         quick.chmod(0o755)
-        for program in sorted((SOURCE / "examples/programs").glob("*.py")):
-            path, _ = build(program, "all_" + program.stem, "--compiler", quick)
-            self.assertEqual(Library(path, "all_" + program.stem)("init"), 0, program)
+        for name in of_this_commit(sorted(path.stem for path in (SOURCE / "examples/programs").glob("*.py")), 4):
+            path, _ = build(SOURCE / f"examples/programs/{name}.py", "all_" + name, "--compiler", quick)
+            self.assertEqual(Library(path, "all_" + name)("init"), 0, name)
 
     def test_against_the_oracle(self):
-        for name in [*EXAMPLES, "causal_attention", "weight_only_int8", "weight_only_int4", "weight_only_fp8"]:
+        for name in of_this_commit([*EXAMPLES, "causal_attention", "weight_only_int8", "weight_only_int4", "weight_only_fp8"], 3):
             done = codetta("run", SOURCE / f"examples/programs/{name}.py", "--check", "--json", "--seed", "3")
             self.assertEqual(json.loads(done.stdout)["check"]["verdict"], "pass", done.stdout)
 

@@ -16,6 +16,9 @@ import unittest
 
 CODETTA, CC, CXX = sys.argv[1:4]
 SOURCE, WORK = (pathlib.Path(a) for a in sys.argv[4:6])
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from commit_slice import of_this_commit  # noqa: E402
+
 HIP, NVRTC, *PRETENDED = sys.argv[6] == "hip", *(pathlib.Path(a) for a in sys.argv[7:10])
 TARGET, OTHER, LOADED = ("hip:gfx942", "hip:gfx1100", "libamdhip64.so") if HIP else ("cuda:sm_90a", "cuda:sm_80", "libcuda.so.1")
 WITHOUT = ("-6 E0654: no HIP runtime was found: looked for libamdhip64.so.7" if HIP else
@@ -140,7 +143,7 @@ class GpuLibraries(unittest.TestCase):
         command = ["build", WORK / "mlp.py", "-o", WORK / "libcold.so", "--target", TARGET, "--cache-dir", WORK / "cold"]
         where = ["--cuda-home", NVRTC] if NVRTC.exists() and not HIP else []
         for cold in (True, False):
-            said = run(CODETTA, *command, *where).stderr
+            said = run(CODETTA, *command, *where, "--compiler", quick_compiler()).stderr
             times = [int(ms) for ms in re.findall(r"^kernel \d+ of 2: \w+, (\d+) ms$", said, re.M)]
             self.assertGreaterEqual(len(times), 2, said)  # again, where kernels are chosen for several sizes
             self.assertEqual([ms > 0 for ms in times[:2]], [cold, cold], said)
@@ -376,7 +379,7 @@ for n in (4096, 33):
             self.assertEqual((WORK / name).read_bytes(), (again / name).read_bytes(), name)
 
     def test_examples_build(self):
-        for name in ("attention", "llama_block", "norm_mlp", "swiglu"):
+        for name in of_this_commit(("attention", "llama_block", "norm_mlp", "swiglu")):
             codetta("build", SOURCE / f"examples/programs/{name}.py", "-o", WORK / f"lib{name}.so", "--target", OTHER)
             library = ctypes.CDLL(str(WORK / f"lib{name}.so"))
             if not has_driver():
@@ -384,7 +387,7 @@ for n in (4096, 33):
 
     def test_reproducer(self):
         names = [k["name"] for k in json.loads((WORK / "mlp.json").read_text())["programs"][0]["plan"]["kernels"]]
-        for i, kernel in enumerate(names):
+        for i, kernel in of_this_commit(enumerate(names)):
             folder = WORK / f"reproducer{i}"
             codetta("build", WORK / "mlp.py", "-o", folder, "--repro", kernel, "--dim", "m=4096", "--target", TARGET,
                     "--hint", "m=4096")
@@ -409,7 +412,7 @@ for n in (4096, 33):
         source = (folder / f"running_sums.{ending}").read_text()
         command = ["build", folder / "program.py", "-o", WORK / "libsums.so", "--target", TARGET, "--kernel"]
         self.assertIn("E0311", codetta(*command, f"running_sums={folder / f'running_sums.{other}'}", code=1).stderr)
-        for target in (*(("hip:gfx90a", "hip:gfx1100", "hip:gfx1201") if HIP else ("cuda:sm_80", "cuda:sm_100a")), TARGET):
+        for target in (*of_this_commit(("hip:gfx90a", "hip:gfx1100", "hip:gfx1201") if HIP else ("cuda:sm_80", "cuda:sm_100a")), TARGET):
             command[5] = target
             codetta(*command, f"running_sums={folder / f'running_sums.{ending}'}")
         program = ("import ctypes, sys\nlibrary = ctypes.CDLL(sys.argv[1])\n"
