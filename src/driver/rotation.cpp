@@ -107,18 +107,25 @@ Result<Rotation> Rotation::make(const GemmArguments& arguments, const runtime::c
   Rotation made;
   if (arguments.packed_B != nullptr) return made;
   const Ranges all = ranges_of(arguments);
-  const int64_t sets = sets_in_turn(all.bytes(), device->facts().l2_bytes);
-  for (int64_t set = 1; set < sets; ++set) {
+  int64_t sets = sets_in_turn(all.bytes(), device->facts().l2_bytes);
+  CODETTA_TRY(const auto memory, device->memory());
+  // The other half is for workspaces.
+  sets = std::min(sets, 1 + memory.first / 2 / std::max<int64_t>(all.bytes(), 1));
+  bool room = true;
+  for (int64_t set = 1; set < sets && room; ++set) {
     Places places;
     std::vector<DeviceBuffer> buffers;
     for (const Ranges::Range& range : all.ranges()) {
       const size_t bytes = range.last - range.first, offset = range.first % aligned;
       auto buffer = DeviceBuffer::make(device, bytes + offset);
-      if (!buffer) return made;
+      room = buffer || buffer.error().code() != static_cast<uint16_t>(diag::Code::device_memory);
+      if (!room) break;
+      if (!buffer) return std::move(buffer).error();
       CODETTA_CHECK_OK(device->copy(buffer->address() + offset, range.first, bytes, nullptr));
       places.add(range, buffer->address() + offset);
       buffers.push_back(*std::move(buffer));
     }
+    if (!room) break;
     CODETTA_TRY(GemmArguments copy, moved(arguments, places));
     made.copies_.push_back(std::move(copy));
     std::move(buffers.begin(), buffers.end(), std::back_inserter(made.memory_));

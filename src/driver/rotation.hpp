@@ -18,8 +18,9 @@ class Rotation {
  public:
   // Copies what `arguments`, which lie on the device, are bound to, as often as sets_in_turn() asks for beside the
   // arguments themselves. Ranges of bytes that overlap are copied as one, so outputs in place stay in place, and
-  // addresses are as aligned as they were. Fewer sets where device memory is short, which is no error; none for a
-  // packed B. Waits for the device. The device's contents are as before. Errors: E0606, E0644, E0647.
+  // addresses are as aligned as they were. They take at most half of the free device memory: where that is short there
+  // are fewer sets, which is no error; none for a packed B. Waits for the device. The device's contents are as before.
+  // Errors: E0606, E0644, E0647 and its kin.
   static Result<Rotation> make(const GemmArguments& arguments, const runtime::cuda::DeviceRef& device);
 
   // Without the arguments themselves. Valid while this lives.

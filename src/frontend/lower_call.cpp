@@ -478,6 +478,7 @@ Lowerer::Values Lowerer::call(Frame& frame, const std::vector<ValueId>& operands
 Lowerer::Values Lowerer::call_helper(const PendingCall& call, const std::vector<ValueId>& operands) {
   Scope scope;
   scope.function = call.helper;
+  scope.sizes = scope_->sizes;
   for (size_t i = 0; i < operands.size(); ++i) {
     const Span parameter = module_.parameters[call.helper->first_parameter + call.operand_slots[i]].name;
     declare(scope, parameter, operands[i], true);
@@ -524,6 +525,7 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
   body.name = text(function.name);
   Scope scope;
   scope.function = &function;
+  scope.sizes = scope_->sizes;
   for (uint32_t i = 0; i < function.parameter_count; ++i) {
     const Span name = module_.parameters[function.first_parameter + i].name;
     declare(scope, name, builder_.parameter(std::string(text(name)), name, ranks[i]), true);

@@ -36,8 +36,10 @@ class Lowerer {
     std::unordered_map<std::string_view, ValueId> values;
     std::unordered_map<std::string_view, diag::Span> definitions;
     std::unordered_map<std::string_view, bool> is_parameter;
-    std::map<std::string, std::string, std::less<>>
-        sizes;  // of results of its extern calls: the symbols that they have
+    // Sizes by what texts call them: of results of this function's extern calls, and of the functions that called it.
+    std::map<std::string, std::string, std::less<>> sizes;
+    std::set<std::string, std::less<>> own_sizes;    // symbols of the former
+    std::set<std::string, std::less<>> value_sizes;  // symbols of values that texts of sizes name
   };
   struct Frame;
   struct PendingCall;

@@ -24,7 +24,8 @@ constexpr int max_size_depth = 100;
 
 // A symbol of the entry's parameter types, or of what a function returned, that no variable hides.
 bool Lowerer::is_size(std::string_view name) const {
-  return (symbols_.find(name) != symbols_.end() || builder_.defines_by_call(name)) &&
+  const bool own = scope_ != nullptr && scope_->sizes.contains(name);
+  return (own || symbols_.find(name) != symbols_.end() || builder_.defines_by_call(name)) &&
          (scope_ == nullptr || !scope_->definitions.contains(name));
 }
 
@@ -102,13 +103,17 @@ ir::Dim Lowerer::size_of_text(const ir::Dim& size, Span span) {
   if (scope_ == nullptr || size.is_constant()) return size;
   return types::substitute(size, [&](std::string_view symbol) -> std::optional<ir::Dim> {
     if (symbols_.find(symbol) != symbols_.end()) return std::nullopt;
-    const auto own = scope_->sizes.find(symbol);
-    if (own != scope_->sizes.end()) return ir::Dim::symbol(own->second);
-    if (builder_.defines_by_call(symbol)) return std::nullopt;
+    const auto known = scope_->sizes.find(symbol);
+    const auto named = [&]() -> std::optional<ir::Dim> {
+      return known == scope_->sizes.end() ? std::nullopt : std::optional(ir::Dim::symbol(known->second));
+    };
+    if (known != scope_->sizes.end() && scope_->own_sizes.contains(known->second)) return named();
     const auto found = scope_->values.find(symbol);
-    if (found == scope_->values.end() || !found->second.valid() || builder_.rank(found->second) != 0)
-      return std::nullopt;
-    return builder_.size_of(found->second, span);
+    if (found == scope_->values.end() || !found->second.valid() || builder_.rank(found->second) != 0) return named();
+    auto value = builder_.size_of(found->second, span);
+    if (!value) return value;
+    for (const std::string& each : value->symbols()) scope_->value_sizes.insert(each);
+    return value;
   });
 }
 
@@ -119,14 +124,21 @@ void Lowerer::name_sizes(PendingCall& call) {
   std::map<std::string, ir::Dim, std::less<>> renamed;
   const auto name = [&](std::string_view symbol) {
     if (symbols_.find(symbol) != symbols_.end() || renamed.find(symbol) != renamed.end()) return;
-    for (const auto& [said, known] : scope_->sizes) {
-      if (known == symbol) return;
+    if (scope_->own_sizes.contains(symbol) || scope_->value_sizes.contains(symbol)) return;
+    std::string said(symbol);  // or what a calling function's size is called
+    for (const auto& [text, known] : scope_->sizes) {
+      if (known == symbol) said = text;
     }
-    std::string own(symbol);
-    for (int n = 2; builder_.defines(own) || symbols_.find(own) != symbols_.end(); ++n)
-      own = fmt::format("{}_{}", symbol, n);
+    // No text says a name that is made up here.
+    const auto taken = [&](const std::string& made) {
+      return builder_.defines(made) || symbols_.find(made) != symbols_.end() ||
+             (made != said && module_.source->text().find(made) != std::string_view::npos);
+    };
+    std::string own = said;
+    for (int n = 2; taken(own); ++n) own = fmt::format("{}_{}", said, n);
     renamed.emplace(symbol, ir::Dim::symbol(own));
-    scope_->sizes.emplace(symbol, std::move(own));
+    scope_->own_sizes.insert(own);
+    scope_->sizes.insert_or_assign(std::move(said), std::move(own));
   };
   for (const CallArgument& argument : call.arguments) {
     for (const ir::TensorType& type : argument.types) {

@@ -4,10 +4,10 @@
 // waits for that, and touches no memory before. Usage:
 //   cuda_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] [--list]
 //                [--times] [--rounds N] [--write FOLDER]
-// Without --slice all are compiled; with it half of the golden cases and N others, which the text picks. --only: those
-// whose label contains TEXT. --part: one of N parts, from 1 on. --nvrtc: a toolkit's folder. --times: those that users
-// meet (rows of the suite, examples, programs), one after the other, each with the seconds of processor time that it
-// took, those of its longest part, which other work on the machine changes less than those of a clock, and with these.
+// Without --slice all are compiled; with it every golden case and N others, which the text picks. --only: those whose
+// label contains TEXT. --part: one of N parts, from 1 on. --nvrtc: a toolkit's folder. --times: those that users meet
+// (rows of the suite, examples, programs), one after the other, each with the seconds of processor time that it took,
+// those of its longest part, which other work on the machine changes less than those of a clock, and with these.
 // --rounds: all of it N times in turn, and the least of each. --write: their sources to files, instead of compiling
 // them. Exit 77: there is no NVRTC.
 #include <fmt/format.h>
@@ -76,14 +76,13 @@ uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
   return seed;
 }
 
-// Half of the golden cases, and those of the others whose hashes with the slice's are the smallest.
+// The golden cases, and those of the others whose hashes with the slice's are the smallest.
 std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
   std::erase_if(all, [&](const Unit& u) {
     return u.label.find(options.only) == std::string::npos || hash_of(u.label) % options.parts != options.part - 1;
   });
   if (options.slice.empty()) return all;
   const uint64_t seed = hash_of(options.slice);
-  std::erase_if(all, [&](const Unit& u) { return u.golden && hash_of(u.label, seed) % 2 != 0; });
   const auto others = std::stable_partition(all.begin(), all.end(), [](const Unit& u) { return u.golden; });
   std::stable_sort(others, all.end(),
                    [&](const Unit& a, const Unit& b) { return hash_of(a.label, seed) < hash_of(b.label, seed); });

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Half of the golden CUDA kernels and those others that the current commit picks; another commit, other kernels.
+# The golden CUDA kernels and those others that the current commit picks; another commit, other kernels.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C ${SOURCE} rev-parse HEAD OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT commit)

@@ -12,7 +12,7 @@ struct Unit {
   std::string source;
   std::vector<std::string> flags;
   size_t entries = 0;
-  bool golden = false;                 // compiled in half of the slices
+  bool golden = false;                 // compiled in every slice
   bool calls = false;                  // functions, for which a thread has a stack
   std::vector<std::string> instead{};  // sources of what is taken where this one spills, in turn
   bool everyday = false;               // one that users meet, whose time of a compile counts

@@ -35,8 +35,9 @@ std::string comment_text(std::string_view text);
 // The C type of an element in the header and in host text: "float", "uint16_t" for f16 and bf16.
 std::string_view c_type(DType dtype);
 
-// Whether what has run in front of a computed size can't run again, since what it has read may be written by now;
-// empty: it can.
+// Whether a call that finds out behind a computed size which kernels it needs may not begin anew with these: the
+// package takes donated tensors or calls functions of the caller's, or, an expression, outputs lie in place. Empty: it
+// may. What of this is behind the size is not told apart.
 std::string runs_once(const package::Package& package);
 
 // The call that checks the guard, over views v[buffer]; "" for temporaries, which the planner has placed: those that do

@@ -301,6 +301,50 @@ TEST_F(ProgramSizes, EachCallOfAFunctionHasItsOwnRows) {
   EXPECT_EQ(static_cast<const float*>(outcome.outputs[1].view().data())[0], 3.0F * 3 + 1);
 }
 
+// What texts of sizes mean in a call of a function, in functions that it calls, and in its branches.
+TEST_F(ProgramSizes, NamesOfSizesAreThoseOfTheCall) {
+  const auto plan_of = [](const std::string& text) {
+    const auto program = Program::parse(text, "p.py");
+    return program ? program->emit(Stage::Graph).value() : program.error().render();
+  };
+  const std::string kept =
+      "def kept(x):\n    rows = call_extern(\"rows_of\", x, out=\"f32[k, 4]\", form=\"alloc\")\n    return rows\n\n";
+  const std::string branches =
+      "def scaled(x): return call_extern(\"scale\", x, out=\"f32[k, 4]\")\n"
+      "def scaled2(x): return call_extern(\"scale2\", x, out=\"f32[k, 4]\")\n"
+      "def chosen(x, flag):\n    rows = call_extern(\"rows_of\", x, out=\"f32[k, 4]\", form=\"alloc\")\n"
+      "    return sum(cond(flag, scaled, scaled2, rows), dim=0) + sum(scaled(rows), dim=0)\n"
+      "def f(x: f32[\"n\", 4], y: f32[\"m\", 4], flag: bool[()]):\n"
+      "    a = chosen(x, flag)\n    b = chosen(y, flag)\n    return a, b\n";
+  const std::string two = plan_of(branches);
+  EXPECT_EQ(two.find("error"), std::string::npos) << two;
+  const size_t second = two.find("f32[k_2, 4]");
+  ASSERT_NE(second, std::string::npos) << two;
+  EXPECT_EQ(two.find("f32[k, 4]", second), std::string::npos) << "the second call has no size of the first\n" << two;
+  // A size that a value gives is no new one.
+  const std::string given = plan_of(
+      "def f(x: f32[\"n\", 4], count: i64[()]):\n"
+      "    rows = call_extern(\"first_rows\", x, out=\"f32[count, 4]\", form=\"alloc\")\n"
+      "    y = sum(rows + x[:count], dim=0)\n    return y\n");
+  EXPECT_EQ(given.find("error"), std::string::npos) << given;
+  EXPECT_EQ(given.find("count_2"), std::string::npos) << given;
+  // A value of this function comes before a size of another one.
+  const std::string own =
+      plan_of(kept +
+              "def f(x: f32[\"n\", 4], j: i64[()]):\n    a = sum(kept(x), dim=0)\n    k = j + 1\n"
+              "    y = sum(call_extern(\"first\", x, out=\"f32[k, 4]\") + zeros(k, 4), dim=0)\n    return a, y\n");
+  EXPECT_NE(own.find("f32[k_2, 4] = call_extern(symbol=\"first\""), std::string::npos) << own;
+  // Names that are made up are none of the text's.
+  const std::string apart =
+      plan_of(kept +
+              "def both(x):\n    p, q = call_extern(\"two\", x, out=(\"f32[k, 4]\", \"f32[k_2, 4]\"), form=\"alloc\")\n"
+              "    return sum(p, dim=0), sum(q, dim=0)\n\n"
+              "def f(x: f32[\"n\", 4]):\n    a = sum(kept(x), dim=0)\n    b, c = both(x)\n    return a, b, c\n");
+  EXPECT_EQ(apart.find("error"), std::string::npos) << apart;
+  EXPECT_NE(apart.find("f32[k_3, 4]"), std::string::npos) << apart;
+  EXPECT_NE(apart.find("f32[k_2, 4]"), std::string::npos) << apart;
+}
+
 TEST_F(ProgramSizes, ANumberBeyondSizesIsToldAsItIs) {
   const std::string text = "def f(x: f32[\"n\", 4], k: u64[()]):\n    y = sum(x[:k], dim=0)\n    return y\n";
   ProgramInput k = values_input("k", DType::u64, {}, {0});
