@@ -113,9 +113,14 @@ Result<CudaNvccRef> CudaNvcc::find(const CudaNvccOptions& options) {
     request.timeout = answer_time;
     return base::run_process(request);
   };
+  // A process may end before it is looked whether it is to be ended.
+  const auto is_cancelled = [&](const base::ProcessResult& ran) {
+    return ran.end == base::ProcessEnd::Cancelled ||
+           (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed));
+  };
   const auto said = ask({"--version"});
   if (!said) return unusable(*path, "does not run: " + said.error().message());
-  if (said->end == base::ProcessEnd::Cancelled) return cancelled();
+  if (is_cancelled(*said)) return cancelled();
   nvcc->said_ = said->output;
   nvcc->version_ = version_in(said->output);
   if (!said->success() || nvcc->version_ == 0)
@@ -126,7 +131,7 @@ Result<CudaNvccRef> CudaNvcc::find(const CudaNvccOptions& options) {
   // The one that is found may be a script that starts another; what it would run tells where that is.
   nvcc->parts_ = {*path};
   const auto plan = ask({"--dryrun", "-cubin", "-o", "none.cubin", "-x", "cu", "/dev/null"});
-  if (plan && plan->end == base::ProcessEnd::Cancelled) return cancelled();
+  if (plan && is_cancelled(*plan)) return cancelled();
   const std::string log = plan ? plan->errors + plan->output : std::string();
   std::string here = variable_in(log, "_HERE_"), cicc = variable_in(log, "CICC_PATH");
   if (here.empty()) here = path->substr(0, path->rfind('/'));
