@@ -92,7 +92,8 @@ class Lowerer {
   std::optional<ir::Dim> size_argument(ast::ExprId id, bool values = true);
   std::optional<ir::Dim> size_part(ast::ExprId id, bool values, int depth);
   std::optional<ir::Dim> size_from_value(ast::ExprId id, int depth);
-  // A size that a string says: a symbol of it that no parameter and no call gives is the value of that name, if any.
+  // A size that a string says. Symbols are parameters' sizes; else those of this function's extern calls; else values
+  // of that name; else sizes of the calls of functions that called it.
   ir::Dim size_of_text(const ir::Dim& size, diag::Span span);
   // Sizes that only the results of this call have, where a call of another function has named one so: a symbol each.
   void name_sizes(PendingCall& call);

@@ -44,11 +44,13 @@ double rate(const GpuFacts& gpu, const CudaVendorConfig& config) {
 // kernel of our own, ours comes first.
 constexpr double efficiency = 0.8, of_rank = 0.03, prologue_us = 4;
 
-// Factors that 16 bytes at a time cannot be read of are multiplied by kernels for older devices, in steps of this many
-// along K and at a fraction of the rate (an H100, cuBLASLt 13.1: bench/NOTES.md).
+// Factors of 16-bit floats that 16 bytes at a time cannot be read of are multiplied by kernels for older devices, in
+// steps of this many along K and at a fraction of the rate (an H100, cuBLASLt 13.1: bench/NOTES.md). Others were not
+// measured.
 constexpr double unaligned_rate = 1.0 / 6, unaligned_step = 64;
 
 bool is_unaligned(const VendorProblem& asked) {
+  if (types::byte_size(asked.config.a_dtype) != 2) return false;
   const auto apart = [](DType dtype, int64_t alignment, int64_t row, int64_t k, int64_t batch) {
     const auto size = static_cast<int64_t>(types::byte_size(dtype));
     return alignment % 16 != 0 || (row != 1 && row * size % 16 != 0) || (k != 1 && k * size % 16 != 0) ||
