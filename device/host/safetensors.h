@@ -47,12 +47,11 @@ struct Weights {
     if (copies == nullptr) copies = static_cast<Copy*>(calloc(most_copies, sizeof(Copy)));
     if (copies == nullptr || copy_count == most_copies) return nullptr;
     const i64 alignment = size >= 2 * huge_page ? huge_page : 64;
-    const Number bytes = round_up(size == 0 ? 64 : size, alignment);
-    void* memory =
-        bytes.bad ? nullptr : aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(bytes.value));
+    const Number room = round_up(size == 0 ? 64 : size, alignment);
+    void* memory = room.bad ? nullptr : aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(room.value));
     if (memory == nullptr) return nullptr;
 #if defined(MADV_HUGEPAGE)
-    if (alignment == huge_page) (void)madvise(memory, static_cast<size_t>(bytes.value), MADV_HUGEPAGE);
+    if (alignment == huge_page) (void)madvise(memory, static_cast<size_t>(room.value), MADV_HUGEPAGE);
 #endif
     copies[copy_count++] = {memory, of, size};
     return memory;
