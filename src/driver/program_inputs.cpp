@@ -52,7 +52,7 @@ struct Uses {
 };
 
 // A value that is a size is at most what it bounds, and where two bound a slice the first is in its lower half; one
-// that bounds nothing is small. Of other checks of the size alone the values are tried.
+// that bounds nothing is small, unless no small one is allowed. Of other checks of the size alone the values are tried.
 void limit_size(const ir::Graph& graph, const std::string& symbol, const Values& values, int64_t& limit,
                 int64_t& least) {
   constexpr int64_t small = 16, most_tried = 1024;
@@ -69,7 +69,8 @@ void limit_size(const ir::Graph& graph, const std::string& symbol, const Values&
       at_most(*most / 2);
     }
   }
-  if (limit == 0) limit = small + 1;
+  bool bounded = limit != 0;
+  if (!bounded) limit = small + 1;
   for (const ir::SizeCheck& check : checks) {
     Values with = values;
     const auto allowed = [&](int64_t value) {
@@ -77,10 +78,15 @@ void limit_size(const ir::Graph& graph, const std::string& symbol, const Values&
       const auto v = check.value.evaluate(with), from = check.least.evaluate(with), to = check.most.evaluate(with);
       return !v || !from || !to || (*from <= *v && *v <= *to);
     };
-    const int64_t end = std::min(limit, least + most_tried);
+    int64_t end = std::min(limit, least + most_tried);
     int64_t first = least;
     while (first < end && !allowed(first)) ++first;
-    if (first == end) continue;  // the run says why none will do
+    if (first == end && !bounded) {
+      while (first < least + most_tried && !allowed(first)) ++first;
+      if (first < least + most_tried) end = limit = first + small + 1;
+    }
+    bounded = true;
+    if (first >= end) continue;  // the run says why none will do
     int64_t last = first + 1;
     while (last < end && allowed(last)) ++last;
     least = first;
@@ -171,6 +177,9 @@ Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const s
     one.dtype = type.dtype;
     one.is_number = input.is_scalar;
     if (const auto limit = uses.limits.find(input.node); limit != uses.limits.end()) one.index_limit = limit->second;
+    // What its type holds.
+    if (const auto most = types::is_integer(one.dtype) ? types::max_int(one.dtype) : 0; most < INT64_MAX && most > 0)
+      one.index_limit = std::min(one.index_limit, static_cast<int64_t>(most) + 1);
     if (const auto least = uses.leasts.find(input.node); least != uses.leasts.end())
       one.index_least = std::min(least->second, std::max<int64_t>(one.index_limit - 1, 0));
     if (const auto length = uses.lengths.find(input.node); length != uses.lengths.end()) one.terms = length->second;

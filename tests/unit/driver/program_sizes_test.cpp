@@ -375,6 +375,14 @@ TEST_F(ProgramSizes, WhatIsDrawnForASizeIsAllowed) {
   EXPECT_EQ(drawn("a: i64, b: i64", "relu(x[a:b])"), (Ranges{{0, 6}, {5, 11}}));
   EXPECT_EQ(drawn("k: i64", "zeros(n - k, 4) * sum(x)"), (Ranges{{0, 11}}));
   EXPECT_EQ(drawn("k: i64", "zeros(k, 4) * sum(x)"), (Ranges{{0, 17}}));
+  EXPECT_EQ(drawn("k: i64", "relu(x[:k - 20])"), (Ranges{{20, 31}})) << "where no small one is allowed";
+  EXPECT_EQ(drawn("k: i64", "zeros(k - 100, 4) * sum(x)"), (Ranges{{100, 117}}));
+  EXPECT_EQ(drawn("k: i64", "relu(x[:k - 2000])"), (Ranges{{0, 17}})) << "the run says why none will do";
+  // Of a type that holds less.
+  EXPECT_EQ(drawn("i: i8[5], w: f32[200, 4]", "take(w, i, 0) * sum(x)")[0], std::pair(int64_t{0}, int64_t{128}));
+  EXPECT_EQ(drawn("i: u8[5], w: f32[300, 4]", "take(w, i, 0) * sum(x)")[0], std::pair(int64_t{0}, int64_t{256}));
+  EXPECT_EQ(drawn("i: i16[5], w: f32[300, 4]", "take(w, i, 0) * sum(x)")[0], std::pair(int64_t{0}, int64_t{300}));
+  EXPECT_EQ(drawn("a: i8, b: i8, w: f32[400, 4]", "w[a:b] * sum(x)"), (Ranges{{0, 128}, {127, 128}, {0, 0}}));
 }
 
 TEST_F(ProgramSizes, ATypeInATextNamesValuesOfItsOwnFunction) {
