@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -121,8 +122,10 @@ Counts run_jobs(int count, SharedProgress& shared, const std::function<Counts(in
     int status = 0;
     ::waitpid(jobs[j].pid, &status, 0);
     if (status != 0) {
+      const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;  // by the machine
       ++all.failed;
-      put(fmt::format("MISMATCH {}\nits process ended with status {:#x}\n", line_of(shared.running[j]), status));
+      put(fmt::format("{} {}\nits process ended with status {:#x}\n", killed ? "UNFINISHED" : "MISMATCH",
+                      line_of(shared.running[j]), status));
       continue;
     }
     all.add(Counts::decode(text));

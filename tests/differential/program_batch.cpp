@@ -29,8 +29,7 @@ constexpr uint64_t as_users_one_of = 32;
 
 class Batch {
  public:
-  Batch(const BatchOptions& options, SharedKernels& kernels, ProgramCounts& counts,
-        const std::function<void(int64_t, const std::string&)>& report)
+  Batch(const BatchOptions& options, SharedKernels& kernels, ProgramCounts& counts, const Report& report)
       : seed_(options.seed),
         first_(options.first),
         like_(static_cast<uint64_t>(options.like)),
@@ -83,8 +82,9 @@ class Batch {
   // An account of what is wrong with a program, and no further look at it.
   void note(size_t i, const std::string& account) {
     if (account.empty()) return;
-    ++counts_.failed;
-    report_(first_ + static_cast<int64_t>(i),
+    const bool unfinished = is_unfinished(account);
+    ++(unfinished ? counts_.unfinished : counts_.failed);
+    report_(first_ + static_cast<int64_t>(i), unfinished,
             fmt::format("{}, {}\n{}", target_.to_string(), account, cases_[i]->text()));
     cases_[i].reset();
   }
@@ -128,9 +128,11 @@ class Batch {
     const std::string path = folder_ + "/libbatch.so";
     const std::string failure = build_together(all, path, compiler);
     if (!failure.empty()) {
-      const int64_t failed = counts_.failed;
+      if (is_unfinished(failure)) return fail_all(failure);
+      const int64_t failed = counts_.failed + counts_.unfinished;
       run_apart(compiler);
-      if (counts_.failed == failed) fail_all("it builds alone, but not together with others: " + failure);
+      if (counts_.failed + counts_.unfinished == failed)
+        fail_all("it builds alone, but not together with others: " + failure);
       return;
     }
     for (const size_t i : all) {
@@ -277,7 +279,7 @@ class Batch {
   uint64_t like_;
   SharedKernels& kernels_;
   ProgramCounts& counts_;
-  const std::function<void(int64_t, const std::string&)>& report_;
+  const Report& report_;
   std::string folder_;
   std::optional<Context> context_;
   Target target_;
@@ -286,8 +288,7 @@ class Batch {
 
 }  // namespace
 
-void run_batch(const BatchOptions& options, SharedKernels& kernels, ProgramCounts& counts,
-               const std::function<void(int64_t index, const std::string& account)>& report) {
+void run_batch(const BatchOptions& options, SharedKernels& kernels, ProgramCounts& counts, const Report& report) {
   Batch(options, kernels, counts, report).run();
 }
 

@@ -19,8 +19,10 @@ struct BatchOptions {
   int64_t first = 0, count = 0, like = 0;
 };
 
-// `kernels` are this process's. `report` gets an account of each failure, with the number of its program.
-void run_batch(const BatchOptions& options, SharedKernels& kernels, ProgramCounts& counts,
-               const std::function<void(int64_t index, const std::string& account)>& report);
+// Of each failure: the number of its program, whether it is_unfinished(), and an account.
+using Report = std::function<void(int64_t index, bool unfinished, const std::string& account)>;
+
+// `kernels` are this process's.
+void run_batch(const BatchOptions& options, SharedKernels& kernels, ProgramCounts& counts, const Report& report);
 
 }  // namespace codetta::test

@@ -22,8 +22,8 @@ namespace codetta::test {
 namespace {
 
 constexpr int64_t ProgramCounts::*fields[] = {
-    &ProgramCounts::programs, &ProgramCounts::kernels,    &ProgramCounts::maps,  &ProgramCounts::runs,
-    &ProgramCounts::elements, &ProgramCounts::mistrusted, &ProgramCounts::failed};
+    &ProgramCounts::programs, &ProgramCounts::kernels,    &ProgramCounts::maps,   &ProgramCounts::runs,
+    &ProgramCounts::elements, &ProgramCounts::mistrusted, &ProgramCounts::failed, &ProgramCounts::unfinished};
 
 RandomProgramOptions options_of(std::mt19937_64& random, const std::string& name) {
   RandomProgramOptions options;
@@ -96,8 +96,8 @@ int64_t ProgramCounts::refusals() const {
 std::string ProgramCounts::summary(double seconds) const {
   return fmt::format(
       "{} programs, {} kernels ({} without a product), {} runs, each in process, as a library, as a Python module and "
-      "by the oracle: {} elements, {} runs mistrusted, {} MISMATCHES; {} refused; {:.0f} s\n",
-      programs, kernels, maps, runs, elements, mistrusted, failed, refusals(), seconds);
+      "by the oracle: {} elements, {} runs mistrusted, {} MISMATCHES, {} UNFINISHED; {} refused; {:.0f} s\n",
+      programs, kernels, maps, runs, elements, mistrusted, failed, unfinished, refusals(), seconds);
 }
 
 std::vector<std::pair<std::string, int64_t>> hints_of_programs() { return {{"n", 5}, {"m", 7}}; }

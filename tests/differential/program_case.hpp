@@ -22,6 +22,7 @@ namespace codetta::test {
 
 struct ProgramCounts {
   int64_t programs = 0, kernels = 0, maps = 0, runs = 0, elements = 0, mistrusted = 0, failed = 0;
+  int64_t unfinished = 0;                  // is_unfinished()
   std::map<std::string, int64_t> refused;  // by reason
 
   void add(const ProgramCounts& other);

@@ -3,7 +3,8 @@
 //   program_differential [--count N] [--seed S | --slice COMMIT] [--first I] [--batch B] [--jobs J]
 //                        [--seconds T [--at-least N]] [--like I]
 // Each random program runs in process, through an emitted library, through an emitted Python module, and by the oracle.
-// A failure prints the line that runs it alone. A slice is the part of the space that a commit's hash picks.
+// A failure prints the line that runs it alone: MISMATCH, or UNFINISHED where the machine killed or stopped a compiler
+// or an interpreter, which fails the run as well. A slice is the part of the space that a commit's hash picks.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -77,8 +78,9 @@ ProgramCounts work(const Options& options, SharedProgress& shared, int job, Cloc
     shared.running[job] = begin;
     const int64_t first = options.first + begin, like = options.like < 0 ? first : options.like;
     codetta::test::run_batch({options.seed, first, end - begin, like}, kernels, counts,
-                             [&](int64_t index, const std::string& account) {
-                               put(fmt::format("MISMATCH {}\n{}\n", line_of(options, index, 1, like), account));
+                             [&](int64_t index, bool unfinished, const std::string& account) {
+                               put(fmt::format("{} {}\n{}\n", unfinished ? "UNFINISHED" : "MISMATCH",
+                                               line_of(options, index, 1, like), account));
                              });
     shared.running[job] = -1;
     shared.done += end - begin;
@@ -108,7 +110,10 @@ int main(int argc, char** argv) {
       [&](int64_t begin) { return line_of(options, options.first + begin, options.batch, options.first + begin); });
   for (const auto& [reason, count] : counts.refused) fmt::print("  refused {}: {}\n", count, reason);
   fmt::print("{}", counts.summary(std::chrono::duration<double>(Clock::now() - start).count()));
-  bool fine = counts.failed == 0;
+  bool fine = counts.failed == 0 && counts.unfinished == 0;
+  if (counts.unfinished > 0)
+    fmt::print("{} programs were not finished, since the machine ended what they need; run their lines again\n",
+               counts.unfinished);
   // A runner that checks little must not look fine. Short runs scatter.
   if (options.count >= 20 && (counts.runs == 0 || counts.mistrusted > counts.runs / 5 + 5 || counts.maps == 0 ||
                               counts.refusals() > counts.programs / 10)) {

@@ -2,12 +2,14 @@
 #include "differential/together.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "diag/diagnostic.hpp"
 #include "emit/emit.hpp"
 
 namespace codetta::test {
@@ -66,6 +68,17 @@ std::string host_texts_together(std::span<const toolchain::CompileJob> units) {
   std::string head;
   for (const std::string& include : includes) head += include + "\n";
   return head + texts;
+}
+
+bool is_unfinished(std::string_view account) {
+  // What base::ProcessResult::summary() says, and compilers of what they have started.
+  constexpr std::string_view ends[] = {"signal 9", "Killed signal", "timed out after"};
+  const auto says = [&](std::string_view text) { return account.find(text) != std::string_view::npos; };
+  const auto has = [&](diag::Code code) {
+    return says(fmt::format("error[{}]", diag::code_text(static_cast<uint16_t>(code))));
+  };
+  return has(diag::Code::compile_timeout) || has(diag::Code::compile_folder) ||
+         std::any_of(std::begin(ends), std::end(ends), says);
 }
 
 std::string SharedKernels::compile(const std::vector<driver::KernelUnit>& units,

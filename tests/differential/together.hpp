@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/digest.hpp"
@@ -21,6 +22,10 @@ namespace codetta::test {
 
 // Texts of a library's programs as one, each in a namespace of its own, in which it sees the headers that it includes.
 std::string host_texts_together(std::span<const toolchain::CompileJob> units);
+
+// Whether this account is of a compiler, linker or interpreter that the machine killed, stopped for its time or had no
+// room for. It says nothing about the texts that were given to it.
+bool is_unfinished(std::string_view account);
 
 struct SharedKernel {
   std::string function;  // what its object calls it

@@ -152,5 +152,33 @@ TEST(Together, HostTextsCallEachOther) {
   ::dlclose(handle);
 }
 
+// A compiler that the machine ends says nothing about what it was given.
+TEST(Together, WhatTheMachineEndsIsNoFaultOfTheText) {
+  const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-together-");
+  ASSERT_TRUE(folder);
+  const auto account = [&](const std::string& command, const std::string& source, double seconds) {
+    toolchain::HostCompiler stands_in = compiler();
+    if (!command.empty()) {
+      base::WriteOptions how;
+      how.mode = 0755;
+      stands_in.path = folder->path() + "/c++";
+      EXPECT_TRUE(base::write_file_atomically(stands_in.path, "#!/bin/sh\n" + command + "\n", how));
+    }
+    toolchain::CompileOptions options;
+    options.timeout_seconds = seconds;
+    const auto output = toolchain::compile(stands_in, {source, {"-std=c++17"}, "a kernel"}, options);
+    return output ? std::string("it compiles") : output.error().render();
+  };
+  const std::string text = "extern \"C\" int one() { return 1; }\n";
+  EXPECT_TRUE(is_unfinished(account("kill -9 $$", text, 60)));
+  EXPECT_TRUE(is_unfinished(account("exec sleep 60", text, 0.1)));
+  EXPECT_TRUE(is_unfinished(
+      account("echo 'c++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1", text, 60)));
+  EXPECT_TRUE(is_unfinished(account("echo 'x.cpp: error: No space left on device' >&2; exit 1", text, 60)));
+  EXPECT_FALSE(is_unfinished(account("", "int one( { return 1; }\n", 60)));
+  EXPECT_FALSE(is_unfinished(account("kill -11 $$", text, 60))) << "a crash may be what the text did";
+  EXPECT_FALSE(is_unfinished("with n=5: output 0 differs at element 3"));
+}
+
 }  // namespace
 }  // namespace codetta::test
