@@ -88,7 +88,8 @@ void Lowerer::prepare_call(Frame& frame) {
     frame.children.clear();
     for (uint32_t i = 0; i < expr.count; ++i) {
       const ast::Argument& argument = module_.arguments[expr.first + i];
-      const ExprKind kind = module_[argument.value].kind;
+      const auto [kind, at] = std::pair(module_[argument.value].kind, module_[argument.value].span);
+      if (at.begin <= size_told_at_.begin && size_told_at_.end <= at.end) continue;
       const bool looks_like_value =
           kind == ExprKind::Unary || kind == ExprKind::Binary || kind == ExprKind::Call || kind == ExprKind::Subscript;
       if (looks_like_value && !argument.keyword.known()) frame.children.push_back(argument.value);
@@ -417,7 +418,7 @@ std::optional<CallArgument> Lowerer::convert(const FunctionInfo& info, const Fun
       out.kind = CallArgument::Kind::Shape;
       for (uint32_t i = 0; i < count; ++i) {
         auto size = size_argument(element(i));
-        if (!size && size_reported_) return std::nullopt;
+        if (!size && size_is_told(Code::argument_kind)) return std::nullopt;
         if (!size) {
           bad_argument(info, parameter, element(i), "a tuple of integers and dimensions",
                        info.lowering == Lowering::Reshape

@@ -88,8 +88,10 @@ class Lowerer {
                     CallArgument& argument);
 
   // sizes and subscripts (lower_subscript.cpp)
-  // `values`: a value may say it, too. Where that is none, size_reported_ tells.
+  // `values`: a value may say it, too. Where that is none, size_is_told() tells.
   std::optional<ir::Dim> size_argument(ast::ExprId id, bool values = true);
+  // Whether it has been reported why the last size is none; arithmetic that has no value is, now, with this code.
+  bool size_is_told(diag::Code code);
   std::optional<ir::Dim> size_part(ast::ExprId id, bool values, int depth);
   std::optional<ir::Dim> size_from_value(ast::ExprId id, int depth);
   // A size that a string says. Symbols are parameters' sizes; else those of this function's extern calls; else values
@@ -117,7 +119,10 @@ class Lowerer {
   Scope* scope_ = nullptr;                      // of the function being lowered
   int size_depth_ = 0;                          // sizes inside of values that are sizes
   bool size_reported_ = false;                  // why the last one is none
-  size_t elsewhere_ = 0;                        // values of branches that are done, and calls
+  std::string size_trouble_;                    // of its arithmetic
+  diag::Span size_trouble_at_{};
+  diag::Span size_told_at_{};  // where that was reported last
+  size_t elsewhere_ = 0;       // values of branches that are done, and calls
   bool stopped_ = false;
 };
 

@@ -31,6 +31,7 @@ bool Lowerer::is_size(std::string_view name) const {
 
 std::optional<ir::Dim> Lowerer::size_argument(ExprId id, bool values) {
   size_reported_ = false;
+  size_trouble_.clear();
   return size_part(id, values && program_ && scope_ != nullptr, 0);
 }
 
@@ -95,8 +96,22 @@ std::optional<ir::Dim> Lowerer::size_part(ExprId id, bool values, int depth) {
   } else if (values) {
     size = size_from_value(id, depth);
   }
-  if (size && size->fault() != types::DimFault::none) return std::nullopt;
+  if (size && size->fault() != types::DimFault::none) {
+    if (size_trouble_.empty()) size_trouble_ = to_string(size->fault()), size_trouble_at_ = expr.span;
+    return std::nullopt;
+  }
   return size;
+}
+
+bool Lowerer::size_is_told(Code code) {
+  if (!size_reported_ && !size_trouble_.empty()) {
+    report_.error(code, size_trouble_at_, fmt::format("the size {} has no value", text(size_trouble_at_)))
+        .reason(size_trouble_)
+        .help("divide by a size that is not 0, and keep the numbers of a size within 64 bits");
+    size_reported_ = true;
+    size_told_at_ = size_trouble_at_;
+  }
+  return size_reported_;
 }
 
 ir::Dim Lowerer::size_of_text(const ir::Dim& size, Span span) {
@@ -181,7 +196,7 @@ bool Lowerer::slice_item(const Expr& item, ir::SliceAttr& attr, bool& whole) {
       out = std::move(*size);
       return true;
     }
-    if (module_[id].kind != ExprKind::Invalid && !size_reported_) {
+    if (module_[id].kind != ExprKind::Invalid && !size_is_told(Code::subscript)) {
       bad_subscript(
           module_[id].span, "the bound of a slice is not a size",
           "bounds are integers, sizes of the parameters' types, single integers that the program computes, and "
@@ -267,6 +282,7 @@ ValueId Lowerer::subscript(const Expr& expr, ValueId object) {
     } else {
       const auto index = size_argument(id, false);
       const bool from_end = index && index->upper_bound().value_or(1) <= 0 && !(*index == ir::Dim::constant(0));
+      if (!index && size_is_told(Code::subscript)) return {};
       if (!index || (from_end && !index->is_constant())) {
         bad_subscript(item.span, "the index is not an integer or a size",
                       "an index in brackets is known when the text is read",
