@@ -303,7 +303,7 @@ TEST_F(EmulatedFactors, RowsOfOnePiece) {
   };
   uint64_t which = 0;
   for (const auto& [batch, m, n, k, body] : cases) {
-    if (!test::commit_takes(which++, 2)) continue;
+    if (!test::commit_takes(which++, 4)) continue;
     const std::string text = fmt::format(
         "def f(x: bf16[{0}, {1}, {3}], w: bf16[{0}, {3}, {2}], c: f32[{2}]):\n    h = cast(x @ w, f32)\n    {4}", batch,
         m, n, k, body);
@@ -332,9 +332,8 @@ TEST_F(EmulatedFactors, DequantizedWeights) {
   };
   uint64_t which = 0;
   for (const Case& one : cases) {
-    ++which;  // each commit has all of them, of all sizes some
     for (const auto& [m, n, k] : {std::tuple{3, 48, 200}, {37, 72, 136}, {70, 33, 75}}) {
-      if (!test::commit_takes(which++, 3)) continue;
+      if (!test::commit_takes(which++, 5)) continue;
       std::string parameters = one.weights;
       for (const auto& [name, size] : {std::pair{"K", k}, {"N", n}}) {
         for (size_t at; (at = parameters.find(name)) != std::string::npos;)
@@ -368,7 +367,7 @@ TEST_F(EmulatedFactors, ElementwiseWorkInFrontOfA) {
   };
   uint64_t which = 0;
   for (const Case& one : cases) {
-    if (!test::commit_takes(which++, 2)) continue;
+    if (!test::commit_takes(which++, 4)) continue;
     const std::string text =
         fmt::format("def f({}):\n    a = {}\n    y = a @ w\n    return y\n", one.parameters, one.a);
     const bool strict = std::string(one.parameters).find("x: f32[37") == 0;
@@ -418,7 +417,7 @@ TEST_F(EmulatedFactors, ProductsOfOneA) {
   };
   uint64_t which = 0;
   for (const Case& one : cases) {
-    if (!test::commit_takes(which++, 2)) continue;
+    if (!test::commit_takes(which++, 3)) continue;
     std::set<package::GpuFamily> families{Simt, Sm80};
     if (one.few_rows) families.insert(Stream);
     expect(fmt::format("def f({}):\n    {}\n", one.parameters, one.body), families);

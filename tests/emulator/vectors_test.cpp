@@ -10,6 +10,7 @@
 
 #include "emulator/compile.hpp"
 #include "emulator/object.hpp"
+#include "support/slice.hpp"
 
 namespace codetta::emulator {
 namespace {
@@ -91,11 +92,13 @@ void expect_along_rows(const std::string& element, const std::string& value, int
 }
 
 TEST(EmulatedVectors, AlongTheRowsEachLaneGetsAnyColumn) {
+  uint64_t which = 0;
+  const auto takes = [&] { return test::commit_takes(which++, 3); };  // of four types each width has another one
   for (const int cols : {32, 64, 96, 128, 160}) {
-    expect_along_rows<uint8_t>("u8", "u8v", cols);
-    expect_along_rows<uint16_t>("u16", "u16v", cols);
-    expect_along_rows<float>("f32", "f32v", cols);
-    expect_along_rows<double>("f64", "f64v", cols);
+    if (takes()) expect_along_rows<uint8_t>("u8", "u8v", cols);
+    if (takes()) expect_along_rows<uint16_t>("u16", "u16v", cols);
+    if (takes()) expect_along_rows<float>("f32", "f32v", cols);
+    if (takes()) expect_along_rows<double>("f64", "f64v", cols);
   }
 }
 

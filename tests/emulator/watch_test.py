@@ -10,7 +10,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from quick_compiler import quick_compiler  # noqa: E402
+
 USER = ROOT / "examples" / "user_kernel"
+QUICK = ("g++",)  # what Codetta takes where it is there
 FAILURES = []
 
 
@@ -25,7 +29,7 @@ class Machine:
         for tool in ("c++", "g++", "gcc", "as", "ld", "ld.bfd", "ld.gold"):
             found = shutil.which(tool)
             if found and "clang" not in os.path.realpath(found):
-                (tools / tool).symlink_to(found)
+                (tools / tool).symlink_to(quick_compiler(found, ROOT, folder / f"quick_{tool}") if tool in QUICK else found)
         (libraries / "libamdhip64.so.6").symlink_to(runtime)
         (libraries / "libhiprtc.so.6").symlink_to("libamdhip64.so.6")
         before = os.environ.get("LD_LIBRARY_PATH")

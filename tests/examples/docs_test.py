@@ -7,11 +7,15 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from quick_compiler import quick_compiler  # noqa: E402
+
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"error\[(E\d{4})\]")
 MODEL = 'def model(x: bf16["batch", 64], w: bf16[64, 32]):\n    y = relu(x @ w)\n    return y\n'
@@ -35,6 +39,11 @@ class Folder:
         (self.path / "examples").symlink_to(ROOT / "examples")
         nvrtc = ROOT / "build" / "nvrtc"  # where tools/bootstrap puts it
         self.environment = {**os.environ, "CODETTA_CACHE_DIR": f"{path}/cache"}
+        found = shutil.which("g++")
+        if found:  # host text of libraries need not be fast here
+            compiler = quick_compiler(found, ROOT, self.path / "quick")
+            (self.path / "quick" / "g++").symlink_to(compiler)
+            self.environment["PATH"] = f"{compiler.parent}:{os.environ['PATH']}"
         self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, (os.environ.get("LD_LIBRARY_PATH"), f"{nvrtc}/lib" if nvrtc.is_dir() else None)))
 
     def run(self, *words):

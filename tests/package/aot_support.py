@@ -15,6 +15,7 @@ import unittest
 CODETTA, CC, CXX = sys.argv[1:4]
 SOURCE, WORK = pathlib.Path(sys.argv[4]), pathlib.Path(sys.argv[5])
 sys.path.insert(0, str(SOURCE / "tests/support"))
+from quick_compiler import quick_compiler  # noqa: E402
 DIGITS = SOURCE / "examples/digits"
 NEEDED = re.compile(r"lib(stdc\+\+|gcc_s|c\+\+|c\+\+abi|c|m|pthread|dl)\.so|ld-linux")
 F32 = 13
@@ -91,18 +92,13 @@ class Library:
 
 
 @functools.cache
-def quick_compiler():
-    """A compiler that does not optimize the text of a host: most of a build's time. Kernels are what users get, to the bit."""
-    path = WORK / "quick-c++"
-    WORK.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'#!/bin/sh\ncase " $* " in *" -fno-threadsafe-statics "*) exec "{CXX}" "$@" -O0 ;; esac\nexec "{CXX}" "$@"\n')
-    path.chmod(0o755)
-    return path
+def quick():
+    return quick_compiler(CXX, SOURCE, WORK)
 
 
-def build(program, name, *options, code=0, quick=True):
-    if quick and not {"--compiler", "--no-compiler"} & set(options):
-        options = (*options, "--compiler", quick_compiler())
+def build(program, name, *options, code=0, optimized=False):
+    if not optimized and not {"--compiler", "--no-compiler"} & set(options):
+        options = (*options, "--compiler", quick())
     path = WORK / f"lib{name}.so"
     text = program if isinstance(program, pathlib.Path) else WORK / f"{name}.py"
     if not isinstance(program, pathlib.Path):

@@ -15,15 +15,16 @@ import struct
 import subprocess
 import unittest
 
-from aot_support import CC, CODETTA, CXX, DIGITS, F32, Library, NEEDED, SOURCE, Tensor, WORK, build, codetta, floats, main, npy, npy_data, run, tensor
+from aot_support import CC, CODETTA, CXX, DIGITS, F32, Library, NEEDED, SOURCE, Tensor, WORK, build, codetta, floats, main, npy, npy_data, quick, run, tensor
 from commit_slice import of_this_commit
+from quick_compiler import quick_compiler
 
 
 class Digits(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.path, _ = build(DIGITS / "classifier.py", "digits", "--weights", DIGITS / "digits.safetensors",
-                            "--embed-weights", quick=False)
+                            "--embed-weights", optimized=True)
 
     def test_size_exports_and_needs(self):
         size = self.path.stat().st_size
@@ -178,15 +179,15 @@ class Weights(unittest.TestCase):
         self.assertEqual(library("load_weights", str(folder / "away").encode()), 0, library.text())
         self.assertEqual(library("classifier", x, scores, one, None), 0, library.text())
         self.assertEqual(library("load_weights", str(folder / "away").encode()), -7)
-        embedded, _ = build(DIGITS / "classifier.py", "digits", "--weights", DIGITS / "digits.safetensors", "--embed-weights", quick=False)
+        embedded, _ = build(DIGITS / "classifier.py", "embedded", "--weights", DIGITS / "digits.safetensors", "--embed-weights")
         expected = floats(10)
-        self.assertEqual(Library(embedded, "digits")("classifier", x, expected, one, None), 0)
+        self.assertEqual(Library(embedded, "embedded")("classifier", x, expected, one, None), 0)
         self.assertEqual(bytes(scores), bytes(expected))
 
     def test_beside_the_library(self):
         folder = WORK / "beside"
         folder.mkdir(exist_ok=True)
-        codetta("build", DIGITS / "classifier.py", "-o", folder / "libnear.so", "--weights", DIGITS / "digits.safetensors")
+        codetta("build", DIGITS / "classifier.py", "-o", folder / "libnear.so", "--weights", DIGITS / "digits.safetensors", "--compiler", quick())
         shutil.copy(DIGITS / "digits.safetensors", folder / "digits.safetensors")
         x, scores = floats(64), floats(10)
         library = Library(folder / "libnear.so", "near")
@@ -263,7 +264,7 @@ class Examples(unittest.TestCase):
         for name in of_this_commit(EXAMPLES, 2):
             inputs, outputs, all_sizes = EXAMPLES[name]
             hints = sum((["--hint", f"{symbol}={size}"] for symbol, size in all_sizes[0].items()), [])
-            path, _ = build(SOURCE / f"examples/programs/{name}.py", name, *hints, quick=False)
+            path, _ = build(SOURCE / f"examples/programs/{name}.py", name, *hints)
             library = Library(path, name)
             for sizes in all_sizes:
                 self.compare(name, library, inputs, outputs, sizes, hints)
@@ -289,11 +290,9 @@ class Examples(unittest.TestCase):
 
     def test_all_build(self):
         # What is loaded and never called need not be optimized; what runs is, here and in examples_checked.
-        quick = WORK / "quickest-c++"
-        quick.write_text(f'#!/bin/sh\nexec "{CXX}" "$@" -O0\n')
-        quick.chmod(0o755)
+        quickest = quick_compiler(CXX, SOURCE, WORK / "quickest", kernels=True)
         for name in of_this_commit(sorted(path.stem for path in (SOURCE / "examples/programs").glob("*.py")), 4):
-            path, _ = build(SOURCE / f"examples/programs/{name}.py", "all_" + name, "--compiler", quick)
+            path, _ = build(SOURCE / f"examples/programs/{name}.py", "all_" + name, "--compiler", quickest)
             self.assertEqual(Library(path, "all_" + name)("init"), 0, name)
 
     def test_against_the_oracle(self):

@@ -18,6 +18,7 @@ CODETTA, CC, CXX = sys.argv[1:4]
 SOURCE, WORK = (pathlib.Path(a) for a in sys.argv[4:6])
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from commit_slice import of_this_commit  # noqa: E402
+from quick_compiler import quick_compiler  # noqa: E402
 
 HIP, NVRTC, *PRETENDED = sys.argv[6] == "hip", *(pathlib.Path(a) for a in sys.argv[7:10])
 TARGET, OTHER, LOADED = ("hip:gfx942", "hip:gfx1100", "libamdhip64.so") if HIP else ("cuda:sm_90a", "cuda:sm_80", "libcuda.so.1")
@@ -88,21 +89,24 @@ def run(*command, code=0):
 
 
 @functools.cache
-def quick_compiler():
-    """A compiler that does not optimize what it is asked to: host text takes a fifth of the time, kernels are not its business."""
-    path = WORK / "quick-c++"
-    WORK.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'#!/bin/sh\nexec "{CXX}" "$@" -O0\n')
-    path.chmod(0o755)
-    return path
+def quick():
+    """Kernels are not its business."""
+    return quick_compiler(CXX, SOURCE, WORK, kernels=True)
 
 
-def codetta(*arguments, code=0, quick=True):
-    compiler = ["--compiler", quick_compiler()] if quick and arguments[0] == "build" else []
+def codetta(*arguments, code=0, optimized=False):
+    compiler = ["--compiler", quick()] if not optimized and arguments[0] == "build" else []
     # tools/bootstrap puts NVRTC there; where it has not, the loader and the usual folders are tried.
     where = ["--cuda-home", NVRTC] if NVRTC.exists() and not HIP else []
     cache = [] if "--no-cache" in arguments else ["--cache-dir", WORK / "cache"]
     return run(CODETTA, *arguments, *where, *cache, *compiler, code=code)
+
+
+@functools.cache
+def fixed():
+    """What is built for one size, without optimization: the library, its header, the manifest."""
+    codetta("build", WORK / "mlp.py", "-o", WORK / "libfixed.so", "--target", TARGET, "--hint", "m=4096")
+    return [WORK / name for name in ("libfixed.so", "fixed.h", "fixed.json")]
 
 
 def has_driver():
@@ -123,7 +127,7 @@ class GpuLibraries(unittest.TestCase):
             (WORK / "pretended" / name).unlink(missing_ok=True)
             (WORK / "pretended" / name).symlink_to(driver)
         cls.path = WORK / "libmlp.so"
-        cls.built = codetta("build", WORK / "mlp.py", "-o", cls.path, "--target", TARGET, "--hint", "m=4096", quick=False)
+        cls.built = codetta("build", WORK / "mlp.py", "-o", cls.path, "--target", TARGET, "--hint", "m=4096", optimized=True)
 
     def test_python_module(self):
         """`emit --what=python` compiles the kernels and puts them into the module; AMD's GPUs have no such text."""
@@ -137,13 +141,17 @@ class GpuLibraries(unittest.TestCase):
         again = codetta("emit", WORK / "mlp.py", "--what=python", "--target", TARGET, "--hint", "m=64", "--no-vendor").stdout
         self.assertEqual(again, text)
 
-    def test_progress(self):
-        """How long each kernel took to compile, though several were compiled at once; nothing where the cache has it."""
+    def test_progress_and_the_same_bytes_again(self):
+        """How long each kernel took to compile, though several were compiled at once; nothing where the cache has it. What a
+        new cache makes is what was made before."""
         shutil.rmtree(WORK / "cold", ignore_errors=True)
-        command = ["build", WORK / "mlp.py", "-o", WORK / "libcold.so", "--target", TARGET, "--cache-dir", WORK / "cold"]
+        (WORK / "cold").mkdir()
+        command = ["build", WORK / "mlp.py", "-o", WORK / "cold/libfixed.so", "--target", TARGET, "--hint", "m=4096", "--cache-dir", WORK / "cold/cache"]
         where = ["--cuda-home", NVRTC] if NVRTC.exists() and not HIP else []
         for cold in (True, False):
-            said = run(CODETTA, *command, *where, "--compiler", quick_compiler()).stderr
+            said = run(CODETTA, *command, *where, "--compiler", quick()).stderr
+            for path in fixed():
+                self.assertEqual(path.read_bytes(), (WORK / "cold" / path.name).read_bytes(), path)
             times = [int(ms) for ms in re.findall(r"^kernel \d+ of 2: \w+, (\d+) ms$", said, re.M)]
             self.assertGreaterEqual(len(times), 2, said)  # again, where kernels are chosen for several sizes
             self.assertEqual([ms > 0 for ms in times[:2]], [cold, cold], said)
@@ -216,8 +224,7 @@ for k, shift, of_w in ((512, 0, 0), (520, 0, 0), (33, 0, 0), (1, 0, 0), (512, 0,
         self.assertIn("chosen[] = {0, 0};", text)
         self.assertEqual(re.findall(r"\bstatus = call_(\d)\(", text), ["0", "1", "2"])
         # Sizes that all begin rows so need no second program for themselves, only for tensors that lie anywhere.
-        codetta("build", WORK / "mlp.py", "-o", WORK / "libfixed.so", "--target", TARGET, "--hint", "m=4096")
-        table = json.loads((WORK / "fixed.json").read_text())["programs"][0]["by_size"]
+        table = json.loads(fixed()[2].read_text())["programs"][0]["by_size"]
         self.assertEqual(table["less_aligned"], [{"plan": 0, "then": 1}])
 
     def test_sizes_of_0(self):
@@ -370,13 +377,6 @@ for n in (4096, 33):
             done = subprocess.run(command, capture_output=True, text=True, env=pretended)
             self.assertEqual(done.returncode, 0, f"{command}: {done.stdout}{done.stderr}")
             self.assertTrue(done.stdout.startswith("0"), done.stdout + done.stderr)
-
-    def test_same_bytes_again(self):
-        again = WORK / "again"
-        again.mkdir(exist_ok=True)
-        codetta("build", WORK / "mlp.py", "-o", again / "libmlp.so", "--target", TARGET, "--hint", "m=4096", "--no-cache", quick=False)
-        for name in ("libmlp.so", "mlp.h", "mlp.json"):
-            self.assertEqual((WORK / name).read_bytes(), (again / name).read_bytes(), name)
 
     def test_examples_build(self):
         for name in of_this_commit(("attention", "llama_block", "norm_mlp", "swiglu")):

@@ -108,6 +108,42 @@ inline Result<package::Package> planned(const Program& program, const Target& ta
   return package;
 }
 
+// Flags of host text that need not be fast.
+inline const std::vector<std::string> host_flags{
+    "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"};
+
+// Runs the compiler with `flags` and `more`; what it makes lies in a folder that is there until the process ends.
+inline std::string compiled_once(const toolchain::HostCompiler& compiler, const std::vector<std::string>& flags,
+                                 const std::vector<std::string>& more, const std::string& name) {
+  static const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-gpu-library-");
+  if (!folder) return {};
+  const std::string path = folder->path() + "/" + name;
+  base::ProcessRequest request;
+  request.program = compiler.path;
+  request.arguments = flags;
+  for (const char* flag :
+       {"-fPIC", "-fno-lto", "-fno-gnu-unique", "-I", CODETTA_SOURCE_DIR, "-I", CODETTA_SOURCE_DIR "/src"})
+    request.arguments.emplace_back(flag);
+  request.arguments.insert(request.arguments.end(), more.begin(), more.end());
+  request.arguments.insert(request.arguments.end(), {"-o", path});
+  request.environment = {"PATH=/usr/local/bin:/usr/bin:/bin"};
+  const auto done = base::run_process(request);
+  return done && done->success() ? path : "";
+}
+
+// device/host/gpu.h, with which every unit begins, compiled: GCC takes it where it lies beside the header and fits the
+// flags. Empty where it can't be made. `#pragma once` in what is compiled by itself is what -w is about.
+inline const std::string& compiled_header(const toolchain::HostCompiler& compiler) {
+  static const std::string bytes = [&] {
+    const std::string path =
+        compiled_once(compiler, host_flags,
+                      {"-Wno-error", "-w", "-x", "c++-header", CODETTA_SOURCE_DIR "/device/host/gpu.h"}, "gpu.h.gch");
+    const auto read = base::read_file(path, size_t{64} << 20);
+    return read ? *read : std::string();
+  }();
+  return bytes;
+}
+
 // `name` is the prefix of what the library exports, and its functions are named as the packages are.
 class GpuLibrary {
  public:
@@ -149,25 +185,26 @@ class GpuLibrary {
       library.programs.push_back(std::move(program));
     }
     if (const auto good = emit::host::check_library(library); !good) return good.error().render();
-    if (registered) add_units_for_nvcc(library, job);
+    toolchain::FindOptions find;
+    find.path = "/usr/local/bin:/usr/bin:/bin";
+    const auto compiler = toolchain::find_host_compiler(find);
+    if (!compiler) return compiler.error().render();
+    if (registered) {
+      if (std::string why = add_units_for_nvcc(library, job, *compiler); !why.empty()) return why;
+    }
     header_ = emit::host::print_header(library);
     job.name = "lib" + name + ".so";
     job.exports = emit::host::print_exports(library);
     for (const device::EmbeddedFile& file : device::files())
       job.files.push_back({"device/" + std::string(file.path), std::string(file.text)});
     for (const emit::host::File& file : emit::host::print_cpp(library)) {
-      job.units.push_back(
-          {file.text,
-           {"-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"},
-           file.name});
+      job.units.push_back({file.text, host_flags, file.name});
     }
     job.units.push_back({images, {"-std=c++20"}, "images"});
     if (!registered)
       job.archives = {CODETTA_ENGINE_DIR "/libcodetta_engine.a", CODETTA_ENGINE_DIR "/libcodetta_table_generic.a"};
-    toolchain::FindOptions find;
-    find.path = "/usr/local/bin:/usr/bin:/bin";
-    const auto compiler = toolchain::find_host_compiler(find);
-    if (!compiler) return compiler.error().render();
+    if (const std::string& header = compiled_header(*compiler); !header.empty())
+      job.files.push_back({"device/host/gpu.h.gch", header});
     const auto built = toolchain::build_library(*compiler, job, {}, 2);
     if (!built) return built.error().render();
     auto folder = base::TemporaryDirectory::make("/tmp", "codetta-gpu-library-");
@@ -213,7 +250,8 @@ class GpuLibrary {
     return std::make_shared<const package::Package>(std::move(changed));
   }
   // The .cu files by the C++ compiler, and what is linked instead of the engine.
-  static void add_units_for_nvcc(emit::host::Library& library, toolchain::LibraryJob& job) {
+  static std::string add_units_for_nvcc(emit::host::Library& library, toolchain::LibraryJob& job,
+                                        const toolchain::HostCompiler& compiler) {
     const std::vector<std::string> flags = {"-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"};
     std::vector<std::string> in_front = flags;
     in_front.insert(in_front.end(), {"-include", "pretended_cudart.h"});
@@ -221,14 +259,20 @@ class GpuLibrary {
       job.units.push_back({unit.text, in_front, unit.file});
     const std::string runtime = CODETTA_PRETENDED_CUDART, header = runtime.substr(0, runtime.size() - 3) + "h";
     job.files.push_back({"pretended_cudart.h", *base::read_file(header, 1 << 20)});
-    job.units.push_back({*base::read_file(runtime, 1 << 20), flags, "pretended_cudart"});
-    for (const device::EmbeddedFile& file : device::engine_values()) {
-      if (file.path.ends_with(".cpp")) {
-        job.units.push_back({std::string(file.text), flags, std::string(file.path)});
-      } else {
-        job.files.push_back({std::string(file.path), std::string(file.text)});
-      }
-    }
+    // The rest is the same for every library.
+    static const std::vector<std::string> objects = [&] {
+      std::vector<std::string> made;
+      std::vector<std::string> sources{runtime};
+      for (const device::EmbeddedFile& file : device::engine_values())
+        if (file.path.ends_with(".cpp")) sources.push_back(CODETTA_SOURCE_DIR "/src/" + std::string(file.path));
+      for (const std::string& source : sources)
+        made.push_back(compiled_once(compiler, flags, {"-c", source}, std::to_string(made.size()) + ".o"));
+      return made;
+    }();
+    for (const std::string& object : objects)
+      if (object.empty()) return "what each library for nvcc needs does not compile";
+    job.archives = objects;
+    return {};
   }
   static std::string bytes_text(const std::string& symbol, const std::string& bytes) {
     std::string text = "extern \"C\" const unsigned char " + symbol + "[];\nconst unsigned char " + symbol + "[] = {";
