@@ -200,12 +200,12 @@ function(codetta_test_program name)
   codetta_record_codes(${name})
 endfunction()
 
-# codetta_test(<name> SOURCES <cpp>... DEPENDS <room>... [LINKS <target>...] [TIMEOUT <s>] [FULL] [PER_CASE] [ALONE <cpp>...])
-# One GoogleTest program. Its CTest labels are the folders under tests/ (unit/ir: "unit" and "ir"). CTest runs the program
-# as one test, or with PER_CASE every case as its own. FULL: runs only when CODETTA_TEST_FULL is on, label "full".
+# codetta_test(<name> SOURCES <cpp>... DEPENDS <room>... [LINKS <target>...] [TIMEOUT <s>] [FULL] [PER_CASE] [ALONE <cpp>...] [LABELS <label>...])
+# One GoogleTest program. Its CTest labels are the folders under tests/ (unit/ir: "unit" and "ir") and LABELS. CTest runs the
+# program as one test, or with PER_CASE every case as its own. FULL: runs only when CODETTA_TEST_FULL is on, label "full".
 # DEPENDS codetta links the library as users see it. Tests see CODETTA_TEST_FULL (0 or 1) and CODETTA_SOURCE_DIR.
 function(codetta_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL;PER_CASE" "TIMEOUT" "SOURCES;DEPENDS;LINKS;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL;PER_CASE" "TIMEOUT" "SOURCES;DEPENDS;LINKS;ALONE;LABELS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "codetta_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -221,6 +221,7 @@ function(codetta_test name)
   target_compile_definitions(${name} PRIVATE CODETTA_TEST_FULL=$<BOOL:${CODETTA_TEST_FULL}>)
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CODETTA_ROOT}/tests OUTPUT_VARIABLE labels)
   string(REPLACE "/" ";" labels "${labels}")
+  list(APPEND labels ${arg_LABELS})
   if(arg_FULL)
     list(APPEND labels full)
     if(NOT CODETTA_TEST_FULL)
@@ -228,7 +229,11 @@ function(codetta_test name)
     endif()
   endif()
   if(arg_PER_CASE)
-    gtest_discover_tests(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 120)
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 120)
+    # It hands a list on as separate words, of which a property takes the first.
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake @ONLY CONTENT
+         "set_tests_properties(\${@name@_TESTS} PROPERTIES LABELS \"@labels@\" TIMEOUT @arg_TIMEOUT@)\n")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
   else()
     add_test(NAME ${name} COMMAND ${name})
     # tools/run_tests counts the single cases from this report.

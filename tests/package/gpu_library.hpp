@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "codetta/program.hpp"
 #include "device/embedded.hpp"
 #include "device/gpu/step_abi.h"
