@@ -16,6 +16,9 @@ import unittest
 
 CODETTA, CC, CXX = sys.argv[1:4]
 SOURCE, WORK, NVRTC, PRETENDED = (pathlib.Path(a) for a in sys.argv[4:8])
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from commit_slice import of_this_commit  # noqa: E402
+
 NVCC = os.environ.get("NVCC") or shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 MLP = """def mlp(x: bf16["m", 4096], w: bf16[4096, 2048], v: bf16[2048, 512], b: bf16[2048]):
     h = gelu(x @ w + b)
@@ -116,16 +119,6 @@ class Sources(unittest.TestCase):
             self.assertTrue((folder / f"{kernel}.cu").exists(), kernel)
 
 
-def of_this_commit(items):
-    """The one that the current commit picks; in the full suite all."""
-    if os.environ.get("CODETTA_TEST_FULL") == "ON":
-        return items
-    commit = run("git", "-C", SOURCE, "rev-parse", "HEAD", code=None).stdout.strip() or "0"
-    item = items[int(commit[:7], 16) % len(items)]
-    print(f"\nslice of {commit}: {item} of {', '.join(items)}")
-    return [item]
-
-
 def quick_nvcc():
     """nvcc, but it does not optimize the host's files: a quarter of their time, and nothing here asks how fast they are."""
     path = WORK / "quick-nvcc"
@@ -176,7 +169,12 @@ class Compiled(unittest.TestCase):
         for target in of_this_commit(known):
             self.compile(write("mlp.py", MLP), "mlp", f"cuda:{target}", "--hint", "m=4096")
 
-    def test_steps_loops_and_constants(self):
+    def test_programs(self):
+        """nvcc takes seconds for each kernel: beside the product above, one program of three."""
+        for program in of_this_commit(("steps_loops_and_constants", "kernel_of_the_user", "kernel_with_a_hook")):
+            getattr(self, program)()
+
+    def steps_loops_and_constants(self):
         scale = write("scale.py", "def scale(x: f32['n', 4], s: f32[4]):\n    y = x * s\n    return y\n")
         import struct
         header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"
@@ -185,10 +183,10 @@ class Compiled(unittest.TestCase):
         self.compile(scale, "scale", "cuda:sm_80", "--constant", f"s={WORK / 's.npy'}")
         self.compile(write("steps.py", STEPS), "steps", "cuda:sm_90a")
 
-    def test_kernel_of_the_user(self):
+    def kernel_of_the_user(self):
         self.compile(USER[0], "sums", "cuda:sm_90a", *USER[1])
 
-    def test_kernel_with_a_hook(self):
+    def kernel_with_a_hook(self):
         """Twice in one library, with other work behind it."""
         (WORK / "twice.py").write_text(TWICE)
         source = SOURCE / "examples/user_kernel/hooked_sums.cu"

@@ -69,8 +69,7 @@ TEST(Parts, EveryOpNeedsNoMoreThanItsParts) {
       // What is missing is told without optimization, too.
       std::vector<std::string> flags = source->gcc_flags;
       flags.emplace_back("-O0");
-      EXPECT_EQ(compile_log(test_compilers()[0].path, flags, source->text), "")
-          << info.name << ' ' << dtype_name(type);
+      EXPECT_EQ(compile_log(test_compilers()[0].path, flags, source->text), "") << info.name << ' ' << dtype_name(type);
     }
   }
 }
