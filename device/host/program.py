@@ -274,7 +274,8 @@ def _ascending(array, dim, name):
 
 
 def _pool(pools, index, count, alignment):
-    if index not in pools:
+    # A turn of a loop may need more than the one in front of it.
+    if index not in pools or pools[index].size < count:
         pools[index] = _memory(count, alignment)
     return pools[index]
 

@@ -21,6 +21,11 @@ ValueId FunctionBuilder::parameter(std::string name, Span span, std::optional<ir
   value.attr = ir::InputAttr{static_cast<uint32_t>(function_.parameters.size())};
   value.span = span;
   value.name = name;
+  if (type) {
+    for (const ir::Dim& size : type->shape) {
+      for (std::string& symbol : size.symbols()) symbols_->insert(std::move(symbol));
+    }
+  }
   ranks_.push_back(type ? static_cast<int>(type->shape.size()) : -1);
   value.site = site_;
   function_.parameters.push_back({std::move(name), span, std::move(type), site_});
@@ -134,17 +139,6 @@ ValueId FunctionBuilder::append(Op op_kind, std::vector<ValueId> operands, ir::A
   return ValueId(function_.values.size() - 1);
 }
 
-bool FunctionBuilder::is_parameters_symbol(std::string_view symbol) const {
-  for (const ir::Parameter& parameter : function_.parameters) {
-    if (!parameter.type) continue;
-    for (const ir::Dim& size : parameter.type->shape) {
-      const std::vector<std::string> symbols = size.symbols();
-      if (std::find(symbols.begin(), symbols.end(), symbol) != symbols.end()) return true;
-    }
-  }
-  return false;
-}
-
 std::optional<ir::Dim> FunctionBuilder::no_size(Span span, std::string reason, std::string help) {
   if (report_ == nullptr) return std::nullopt;
   const std::string headline = "the value cannot be a size";
@@ -175,10 +169,6 @@ std::optional<ir::Dim> FunctionBuilder::size_of(ValueId id, Span span) {
     if (literal->kind == LiteralAttr::Kind::Int) return ir::Dim::constant(literal->i);
     return no_size(span, "it is no integer", "sizes count elements: write an integer");
   }
-  if (inside_) {
-    return no_size(span, "it stands in a function of a branch or a loop, whose sizes are known when that is planned",
-                   "make what needs the size in the program itself, or pass a tensor of a size that is known");
-  }
   if (rank(id) > 0) {
     return no_size(
         span,
@@ -192,7 +182,7 @@ std::optional<ir::Dim> FunctionBuilder::size_of(ValueId id, Span span) {
   }
   const std::string wanted = function_[id].name.empty() ? "size" : function_[id].name;
   std::string symbol = wanted;
-  for (int n = 2; defines(symbol) || is_parameters_symbol(symbol); ++n) symbol = fmt::format("{}_{}", wanted, n);
+  for (int n = 2; !symbols_->insert(symbol).second; ++n) symbol = fmt::format("{}_{}", wanted, n);
   const ValueId source = append(Op::size_value, {id}, ir::SizeAttr{symbol}, span, 0);
   sources_.emplace(symbol, source);
   symbol_of_value_.emplace(id.index(), symbol);
@@ -200,11 +190,10 @@ std::optional<ir::Dim> FunctionBuilder::size_of(ValueId id, Span span) {
 }
 
 void FunctionBuilder::define_sizes(ValueId call, const std::vector<ir::TensorType>& results) {
-  if (inside_) return;
   for (const ir::TensorType& type : results) {
     for (const ir::Dim& size : type.shape) {
       const auto symbol = size.as_symbol();
-      if (symbol && !is_parameters_symbol(*symbol)) sources_.emplace(*symbol, call);
+      if (symbol && symbols_->emplace(*symbol).second) sources_.emplace(*symbol, call);
     }
   }
 }

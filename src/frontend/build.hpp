@@ -3,7 +3,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -42,19 +44,21 @@ class FunctionBuilder {
   ValueId op(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
 
   // A value as a size: the symbol that it gives its value to, named after it, and the same for the same expression; a
-  // number written in the text is a constant. Nothing, with a report, where it has dims or stands in a branch or a
-  // loop.
+  // number written in the text is a constant. Nothing, with a report, where it has dims.
   std::optional<ir::Dim> size_of(ValueId value, diag::Span span);
   // The results of a call_extern in alloc-form give values to dims that are symbols without one.
   void define_sizes(ValueId call, const std::vector<ir::TensorType>& results);
   // Whether a value gives this symbol its value.
   [[nodiscard]] bool defines(std::string_view symbol) const { return sources_.find(symbol) != sources_.end(); }
+  // Whether it is a size somewhere in the program.
+  [[nodiscard]] bool has_symbol(std::string_view symbol) const { return symbols_->find(symbol) != symbols_->end(); }
   [[nodiscard]] bool defines_by_call(std::string_view symbol) const {
     const auto source = sources_.find(symbol);
     return source != sources_.end() && function_[source->second].op == types::Op::call_extern;
   }
-  // What is made from now on belongs to a function of a branch or a loop.
-  void set_inside() { inside_ = true; }
+  // What is made from now on belongs to a function of a branch or a loop of what `outer` makes. Sizes of all of them
+  // have names of their own.
+  void set_inside(const FunctionBuilder& outer) { symbols_ = outer.symbols_; }
 
   // To be asked of what is a result without an operation. Reports arithmetic of literals that gave an integer of more
   // than 64 bits: between other literals it is exact, as in Python, and everywhere else it is an error.
@@ -74,7 +78,6 @@ class FunctionBuilder {
   [[nodiscard]] int result_rank(types::Op op, const std::vector<ValueId>& operands, const ir::Attr& attr) const;
   [[nodiscard]] std::optional<ir::ExactLiteral> number(ValueId id) const;
   ValueId append(types::Op op, std::vector<ValueId> operands, ir::Attr attr, diag::Span span, int rank);
-  [[nodiscard]] bool is_parameters_symbol(std::string_view symbol) const;
   [[nodiscard]] bool same(ValueId a, ValueId b, int depth = 0) const;
   std::optional<ir::Dim> no_size(diag::Span span, std::string reason, std::string help);
 
@@ -84,7 +87,8 @@ class FunctionBuilder {
   std::unordered_map<size_t, ir::ExactLiteral> numbers_;  // what operations of literals give
   std::unordered_map<size_t, ValueId> first_beyond_;      // of numbers without a value: the one that had none
   CallSite site_{};
-  bool inside_ = false;
+  // Every symbol of a program and of the functions inside of it.
+  std::shared_ptr<std::set<std::string, std::less<>>> symbols_ = std::make_shared<std::set<std::string, std::less<>>>();
   std::map<std::string, ValueId, std::less<>> sources_;  // by symbol: size_value or call_extern
   std::map<size_t, std::string> symbol_of_value_;        // by value that is a size
 };

@@ -399,7 +399,7 @@ CallArgument lower(const State& outer, const GraphFunction& function, const std:
   const auto state = std::make_shared<GraphState>();
   state->report = outer->report;
   state->builder = frontend::FunctionBuilder(ir::Function{}, state->report.get());
-  state->builder.set_inside();
+  state->builder.set_inside(outer->builder);
   state->depth = outer->depth + 1;
   enter(state, at);
   state->builder.function().name = name;

@@ -520,7 +520,7 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
     return false;
   }
   FunctionBuilder outer = std::exchange(builder_, FunctionBuilder{ir::Function{}, &report_});
-  builder_.set_inside();
+  builder_.set_inside(outer);
   ir::Function& body = builder_.function();
   body.source = module_.source;
   body.name = text(function.name);

@@ -146,7 +146,7 @@ void Lowerer::name_sizes(PendingCall& call) {
     }
     // No text says a name that is made up here.
     const auto taken = [&](const std::string& made) {
-      return builder_.defines(made) || symbols_.find(made) != symbols_.end() ||
+      return builder_.has_symbol(made) || symbols_.find(made) != symbols_.end() ||
              (made != said && module_.source->text().find(made) != std::string_view::npos);
     };
     std::string own = said;

@@ -30,7 +30,6 @@ Result<void> check_sizes(const ProgramFunction& function, const Graph& graph) {
       if (const auto symbol = dim.as_symbol()) bound.emplace(*symbol);
     }
   }
-  for (const SizeSource& source : size_sources(graph).sources) bound.insert(source.symbol);
   const auto check = [&](const TensorType& type, diag::Span span) -> Result<void> {
     if (!is_countable(type.shape)) {
       return diag::error(diag::Code::tensor_overflow, fmt::format("the extent of {} overflows", to_string(type)))
@@ -54,6 +53,8 @@ Result<void> check_sizes(const ProgramFunction& function, const Graph& graph) {
   while (!graphs.empty()) {
     const Graph& next = *graphs.back();
     graphs.pop_back();
+    // No two graphs give a value to one symbol, and what leaves a branch or a loop has none of its own.
+    for (const SizeSource& source : size_sources(next).sources) bound.insert(source.symbol);
     for (size_t i = 0; i < next.size(); ++i) {
       const NodeId id(i);
       const bool parameter = &next == &graph && next.node(id).op == Op::input;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "ir/analyses.hpp"
 #include "ir/infer.hpp"
 #include "ir/kernel_names.hpp"
 #include "types/dtype.hpp"
@@ -132,6 +133,27 @@ MaybeComplaint check_graph(const GraphRef& graph, std::string_view who, std::spa
   return std::nullopt;
 }
 
+// What leaves a branch or a loop has sizes that are known around it.
+MaybeComplaint check_leaves(const GraphRef& graph, std::string_view who) {
+  const SizeSources sizes = size_sources(*graph);
+  if (sizes.sources.empty()) return std::nullopt;
+  for (size_t i = 0; i < graph->outputs().size(); ++i) {
+    const TensorType& type = graph->type(graph->outputs()[i].node);
+    for (const Dim& dim : type.shape) {
+      for (const std::string& symbol : dim.symbols()) {
+        if (sizes.find(symbol) == nullptr) continue;
+        return Complaint{Code::size_value, fmt::format("result {} of {} has the size {}", i, who, dim.to_string()),
+                         fmt::format("it is {}, and {} is computed inside of {}: around it nobody knows it",
+                                     to_string(type), symbol, who),
+                         "return a size that is known outside, with zeros behind what counts: concat(y, zeros(n - k, "
+                         "8), dim=0)",
+                         -1};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 MaybeComplaint check_predicate(const TensorType& type, const std::string& name, std::string_view who, int operand) {
   if (types::is_bool(type.dtype) && is_one_element(type)) return std::nullopt;
   return Complaint{Code::predicate, fmt::format("{} of {} is {}", name, who, to_string(type)),
@@ -147,6 +169,8 @@ Inference infer_cond(std::span<const OperandFacts> operands, Attr attr, const Op
   for (const auto& [graph, who] : {std::pair(branches.then, "then"), std::pair(branches.otherwise, "otherwise")}) {
     if (MaybeComplaint complaint = check_graph(graph, who, operands.subspan(1))) return *complaint;
   }
+  if (MaybeComplaint complaint = check_leaves(branches.then, "the first branch")) return *complaint;
+  if (MaybeComplaint complaint = check_leaves(branches.otherwise, "the second branch")) return *complaint;
   const auto &then = branches.then->outputs(), &otherwise = branches.otherwise->outputs();
   if (then.size() != otherwise.size()) {
     return Complaint{Code::branch_mismatch,
@@ -181,6 +205,7 @@ Inference infer_while(std::span<const OperandFacts> operands, Attr attr) {
         fmt::format("the body of while_loop returns {} values, {} are carried", next.size(), operands.size()),
         "what the body returns is carried to its next run", "return each carried value once, in order", -1};
   }
+  if (MaybeComplaint complaint = check_leaves(loop.body, "the loop's body")) return *complaint;
   for (size_t i = 0; i < next.size(); ++i) {
     const TensorType& type = loop.body->type(next[i].node);
     if (type == *operands[i].type) continue;

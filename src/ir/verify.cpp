@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 #include "ir/analyses.hpp"
@@ -122,9 +123,26 @@ std::optional<Violation> check_outputs(const Graph& graph) {
   return std::nullopt;
 }
 
-// A size from a value has one source, in front of all that uses it, and in the program itself.
+// Symbols that values of the graphs inside of the node give.
+void add_inner_sizes(const Graph& graph, NodeId node, std::vector<std::string>& symbols) {
+  for (const GraphRef& child : children(graph.attr(node))) {
+    for (size_t i = 0; i < child->size(); ++i) {
+      if (const auto* size = std::get_if<SizeAttr>(&child->attr(NodeId(i)))) symbols.push_back(size->symbol);
+      add_inner_sizes(*child, NodeId(i), symbols);
+    }
+  }
+}
+
+// A size from a value has one source, in front of all that uses it, and a symbol that no other graph has.
 std::optional<Violation> check_sizes(const Graph& graph) {
   const SizeSources sizes = size_sources(graph);
+  std::set<std::string> known;
+  for (const GraphInput& input : graph.inputs()) {
+    for (const Dim& dim : graph.type(input.node).shape) {
+      for (std::string& symbol : dim.symbols()) known.insert(std::move(symbol));
+    }
+  }
+  for (const SizeSource& source : sizes.sources) known.insert(source.symbol);
   for (size_t i = 0; i < graph.size(); ++i) {
     const NodeId node(i);
     if (const auto* size = std::get_if<SizeAttr>(&graph.attr(node))) {
@@ -139,15 +157,18 @@ std::optional<Violation> check_sizes(const Graph& graph) {
                        [&](const auto& symbol) { return sizes.find(symbol) != nullptr; }))
         return Violation{node, broken("a slice is checked in a run", "its bounds come from no value")};
     }
+    std::vector<std::string> inner;
+    add_inner_sizes(graph, node, inner);
+    for (std::string& symbol : inner) {
+      if (!known.insert(symbol).second)
+        return Violation{node, broken(fmt::format("size {} of a branch or loop has a value already", symbol),
+                                      "a symbol has one source in all graphs")};
+    }
     if (sizes.needed.empty()) continue;
     for (const NodeId source : sizes.needed[i]) {
       if (source.index() > i)
         return Violation{node, broken("a size is used in front of what defines it",
                                       fmt::format("%{} needs %{}", i, source.index()))};
-    }
-    for (const GraphRef& child : children(graph.attr(node))) {
-      if (!size_sources(*child).sources.empty())
-        return Violation{node, broken("a branch or loop defines a size", "the program itself does")};
     }
   }
   return std::nullopt;

@@ -46,6 +46,8 @@ class Evaluator {
   void control(ir::NodeId id, Block<T>& out);  // evaluator_control.hpp
   void external(ir::NodeId id, Block<T>& out);
   Result<std::vector<Block<T>>> run_child(const ir::Graph& child, const std::vector<Block<T>>& inputs);
+  Result<std::vector<Block<T>>> run_with(const ir::Graph& child, const std::vector<Block<T>>& inputs,
+                                         ir::SymbolBindings symbols);
   Result<std::vector<Block<T>>> run_cond(ir::NodeId id);
   Result<std::vector<Block<T>>> run_while(ir::NodeId id);
   Result<std::vector<Block<T>>> run_external(ir::NodeId id);

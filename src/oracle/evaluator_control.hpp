@@ -21,9 +21,22 @@ Truth truth_of(const Block<T>& predicate) {
   return x.lo != x.hi ? Truth::Perhaps : x.lo != 0 ? Truth::Yes : Truth::No;
 }
 
+// With the sizes that its values give.
 template <class T>
 Result<std::vector<Block<T>>> Evaluator<T>::run_child(const ir::Graph& child, const std::vector<Block<T>>& inputs) {
-  CODETTA_TRY(const Problem problem, make_child_problem(child, problem_));
+  ir::SymbolBindings symbols = problem_.symbols;
+  const SizeOf size_of = [&](const ir::Graph& alone, const ir::SymbolBindings& known) -> Result<SizeRange> {
+    CODETTA_TRY(const std::vector<Block<T>> size, run_with(alone, inputs, known));
+    return SizeRange{size[0].ints[0].lo, size[0].ints[0].hi, {}};
+  };
+  CODETTA_CHECK_OK(add_sizes(child, problem_.options, size_of, symbols));
+  return run_with(child, inputs, std::move(symbols));
+}
+
+template <class T>
+Result<std::vector<Block<T>>> Evaluator<T>::run_with(const ir::Graph& child, const std::vector<Block<T>>& inputs,
+                                                     ir::SymbolBindings symbols) {
+  CODETTA_TRY(const Problem problem, make_child_problem(child, problem_, std::move(symbols)));
   const Picks everything;
   Evaluator<T> evaluator(problem, everything);
   evaluator.give(inputs);

@@ -214,13 +214,24 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
     }
   }
   CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols_in_order(graph, bound));
-  CODETTA_CHECK_OK(add_sizes(graph, inputs, options, symbols));
+  const size_t given = symbols.values.size();
+  const SizeOf size_of = [&](const ir::Graph& alone, const ir::SymbolBindings& known) -> Result<SizeRange> {
+    OracleOptions with = options;
+    for (size_t i = given; i < known.values.size(); ++i)
+      with.sizes.emplace(known.values[i].first, known.values[i].second);
+    CODETTA_TRY(const OracleResult result, evaluate(alone, inputs, with));
+    const std::vector<ExpectedElement>& elements = result.outputs[0].elements;
+    if (elements.size() != 1) return SizeRange{0, 0, result.outputs[0].note};
+    return SizeRange{elements[0].exact_low, elements[0].exact_high, {}};
+  };
+  CODETTA_CHECK_OK(add_sizes(graph, options, size_of, symbols));
   CODETTA_CHECK_OK(check_slices(graph, symbols));
   return complete({&graph, inputs, options, {}, {}, {}, {}, false, std::move(symbols)});
 }
 
-Result<Problem> make_child_problem(const ir::Graph& graph, const Problem& outer) {
-  return complete({&graph, {}, outer.options, {}, {}, {}, {}, false, outer.symbols});
+Result<Problem> make_child_problem(const ir::Graph& graph, const Problem& outer, ir::SymbolBindings symbols) {
+  CODETTA_CHECK_OK(check_slices(graph, symbols));
+  return complete({&graph, {}, outer.options, {}, {}, {}, {}, false, std::move(symbols)});
 }
 
 std::vector<bool> mixed_classes(const Problem& problem, NodeId root) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 
 #include "ir/bind.hpp"
@@ -29,15 +30,22 @@ struct Problem {
 
 // Errors: as evaluate().
 Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options);
-// The values of symbols that values of the graph give, behind those of `known` that shapes give (sizes.cpp). Errors: as
-// evaluate().
-Result<void> add_sizes(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options,
+// What a graph of one output computes: one integer, which lies in low..high; why nothing is known of it where `note`
+// says so.
+struct SizeRange {
+  int64_t low = 0, high = 0;
+  std::string note;
+};
+using SizeOf = std::function<Result<SizeRange>(const ir::Graph& alone, const ir::SymbolBindings& known)>;
+// The values of symbols that values of the graph give, behind those of `known` that are known in front of it
+// (sizes.cpp). `size_of` evaluates one of them, with the sizes that it rests on. Errors: as evaluate().
+Result<void> add_sizes(const ir::Graph& graph, const OracleOptions& options, const SizeOf& size_of,
                        ir::SymbolBindings& known);
 // Slices whose bounds come from values lie inside of their dims. Errors: E0610.
 Result<void> check_slices(const ir::Graph& graph, const ir::SymbolBindings& symbols);
 
-// Of a graph inside of a node of `outer`, whose symbols it shares.
-Result<Problem> make_child_problem(const ir::Graph& graph, const Problem& outer);
+// Of a graph inside of a node of `outer`, whose symbols it shares; `symbols` has its own, too.
+Result<Problem> make_child_problem(const ir::Graph& graph, const Problem& outer, ir::SymbolBindings symbols);
 
 // The classes that can't be sampled for an output: something that it needs mixes their indices.
 std::vector<bool> mixed_classes(const Problem& problem, ir::NodeId root);

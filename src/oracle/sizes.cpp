@@ -30,14 +30,11 @@ Result<ir::Graph> up_to(const ir::Graph& graph, NodeId value) {
 
 }  // namespace
 
-Result<void> add_sizes(const ir::Graph& graph, std::span<const OracleInput> inputs, const OracleOptions& options,
+Result<void> add_sizes(const ir::Graph& graph, const OracleOptions& options, const SizeOf& size_of,
                        ir::SymbolBindings& known) {
-  const ir::SizeSources found = ir::size_sources(graph);
-  if (found.sources.empty()) return {};
-  OracleOptions with = options;
-  for (const ir::SizeSource& source : found.sources) {
-    const auto given = with.sizes.find(source.symbol);
-    if (given != with.sizes.end()) {
+  for (const ir::SizeSource& source : ir::size_sources(graph).sources) {
+    const auto given = options.sizes.find(source.symbol);
+    if (given != options.sizes.end()) {
       known.values.emplace_back(source.symbol, given->second);
       continue;
     }
@@ -49,24 +46,20 @@ Result<void> add_sizes(const ir::Graph& graph, std::span<const OracleInput> inpu
           .help("compare what the program makes of it with results of your own");
     }
     CODETTA_TRY(const ir::Graph alone, up_to(graph, graph.operands(source.node)[0]));
-    CODETTA_TRY(const OracleResult result, evaluate(alone, inputs, with));
-    const std::vector<ExpectedElement>& elements = result.outputs[0].elements;
-    if (elements.size() != 1 || elements[0].exact_low != elements[0].exact_high) {
+    CODETTA_TRY(const SizeRange range, size_of(alone, known));
+    if (!range.note.empty() || range.low != range.high) {
       return diag::error(diag::Code::guard_failed, fmt::format("the size {} is not certain", source.symbol))
           .at(graph.source(), graph.span(source.node))
-          .reason(elements.size() != 1
-                      ? result.outputs[0].note
-                      : fmt::format("roundings leave {} to {}", elements[0].exact_low, elements[0].exact_high))
+          .reason(range.note.empty() ? fmt::format("roundings leave {} to {}", range.low, range.high) : range.note)
           .help("compute sizes of integers");
     }
-    const int64_t value = elements[0].exact_low;
+    const int64_t value = range.low;
     if (value < 0) {
       return diag::error(diag::Code::guard_failed, fmt::format("{} is negative", source.symbol))
           .at(graph.source(), graph.span(source.node))
           .reason(fmt::format("it is {}, and sizes are 0 or more", value))
           .help("bind tensors that give a size of at least 0");
     }
-    with.sizes.emplace(source.symbol, value);
     known.values.emplace_back(source.symbol, value);
   }
   return {};

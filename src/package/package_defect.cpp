@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -292,8 +294,10 @@ class PackageWalk {
         if (Defect defect = known(s.value)) return defect;
         break;
     }
-    if (symbols_.insert(s.symbol).second) symbol_log_.push_back(s.symbol);
-    if (list_ == main_list) main_symbols_.insert(s.symbol);
+    if (symbols_.insert(s.symbol).second) {
+      symbol_log_.push_back(s.symbol);
+      symbol_list_[s.symbol] = list_;
+    }
     return std::nullopt;
   }
   Defect operator()(const Check& s) { return std::visit(*this, s.guard); }
@@ -342,11 +346,9 @@ class PackageWalk {
   Defect operator()(const AllocateFromPool& s) {
     if (s.pool >= p_.pools.size()) return fmt::format("there is no pool {}", s.pool);
     const Pool& pool = p_.pools[s.pool];
-    if (!pool_used_[s.pool]) {
-      if (Defect defect = known(pool.bytes)) return defect;
-      if (Defect defect = fixed_in_a_run(pool)) return defect;
-      pool_used_[s.pool] = true;
-    }
+    if (Defect defect = known(pool.bytes)) return defect;
+    if (Defect defect = stays_in_its_list(s.pool)) return defect;
+    pool_used_[s.pool] = true;
     if (Defect defect = known(s.offset)) return defect;
     if (Defect defect = begin(s.buffer, BufferState::Memory::Own)) return defect;
     const Buffer& buffer = p_.buffers[s.buffer];
@@ -566,7 +568,9 @@ class PackageWalk {
     const std::set<std::string> first(then_symbols.begin(), then_symbols.end());
     const std::set<uint32_t> first_events(then_events.begin(), then_events.end());
     for (std::string& symbol : both) {
-      if (first.contains(symbol) && symbols_.insert(symbol).second) symbol_log_.push_back(std::move(symbol));
+      if (!first.contains(symbol) || !symbols_.insert(symbol).second) continue;
+      symbol_list_[symbol] = list_;
+      symbol_log_.push_back(std::move(symbol));
     }
     for (const uint32_t event : both_events) {
       if (!first_events.contains(event)) continue;
@@ -694,11 +698,14 @@ class PackageWalk {
     if (output >= results_[result].selected.size()) return fmt::format("result {} has no output {}", result, output);
     return std::nullopt;
   }
-  // A pool is placed once a run, so its size must not change within a loop.
-  Defect fixed_in_a_run(const Pool& pool) const {
-    for (const std::string& symbol : pool.bytes.symbols()) {
-      if (!main_symbols_.contains(symbol))
-        return fmt::format("the pool's size depends on {}, which only a child list defines", symbol);
+  // A pool whose size a child list defines is placed anew whenever that list runs, and belongs to it.
+  Defect stays_in_its_list(uint32_t index) {
+    for (const std::string& symbol : p_.pools[index].bytes.symbols()) {
+      const uint32_t list = symbol_list_.at(symbol);
+      const auto [at, fresh] = pool_lists_.try_emplace({index, symbol}, list);
+      if (at->second == list) continue;
+      return fmt::format("the pool's size depends on {}, which another list defines than where the pool is used first",
+                         symbol);
     }
     return std::nullopt;
   }
@@ -722,7 +729,8 @@ class PackageWalk {
   std::vector<BufferState> buffers_;
   std::vector<Change> log_;
   std::unordered_set<std::string> symbols_;
-  std::unordered_set<std::string> main_symbols_;  // defined by the main list itself
+  std::unordered_map<std::string, uint32_t> symbol_list_;            // where it was defined last
+  std::map<std::pair<uint32_t, std::string>, uint32_t> pool_lists_;  // by pool and symbol in its size: the same
   std::vector<std::string> symbol_log_;
   std::vector<bool> events_;
   std::vector<uint32_t> event_log_;

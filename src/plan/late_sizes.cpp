@@ -31,6 +31,8 @@ class SizeVisitor {
     if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) launched(*launch);
     if (const auto* check = std::get_if<package::Check>(&step)) {
       if (const auto* index = std::get_if<package::IndexGuard>(&check->guard)) f_(index->size);
+      if (const auto* range = std::get_if<package::RangeGuard>(&check->guard))
+        f_(range->value), f_(range->least), f_(range->most);
     }
   }
 
@@ -85,16 +87,16 @@ void add_check(Unit& unit, G guard) {
 
 }  // namespace
 
-void ProgramPlanner::find_late_sizes() {
-  const ir::SizeSources sizes = ir::size_sources(graph_);
+void ProgramPlanner::find_late_sizes(const ir::Graph& graph) {
+  const ir::SizeSources sizes = ir::size_sources(graph);
+  if (sizes.sources.empty()) return;
   for (const ir::SizeSource& source : sizes.sources) {
     const uint32_t token =
         add_buffer({source.symbol, package::Buffer::Role::Temporary, DType::i64, false, {}, {}}, no_block);
-    late_.emplace(source.symbol, LateSize{token, source, late_.size(), {}});
+    late_.emplace(source.symbol, LateSize{token, source, &graph, late_.size(), {}});
   }
-  if (late_.empty()) return;
-  for (const ir::SizeCheck& check : ir::size_checks(graph_))
-    late_checks_.push_back({check.value, check.least, check.most, place_of(graph_, check.node)});
+  for (const ir::SizeCheck& check : ir::size_checks(graph))
+    late_checks_.push_back({check.value, check.least, check.most, place_of(graph, check.node)});
   // A bound is at most what it bounds, which is the best guess of it.
   for (const package::RangeGuard& check : late_checks_) {
     const auto symbol = check.value.as_symbol();
@@ -107,14 +109,14 @@ void ProgramPlanner::find_late_sizes() {
 // of several is where what rests on all of them can be checked.
 void ProgramPlanner::define_late_size(const ir::SizeSource& source, uint32_t place, Unit& unit) {
   const LateSize& late = late_.find(source.symbol)->second;
-  const bool value = graph_.node(source.node).op == Op::size_value;
+  const bool value = late.graph->node(source.node).op == Op::size_value;
   using From = package::DefineSymbol::From;
   unit.steps.emplace_back(package::DefineSymbol{source.symbol, place, value ? 0 : source.dim,
                                                 value ? From::Value : From::OutputSize,
                                                 static_cast<uint32_t>(source.output)});
   for (const auto& [symbol, other] : late_) {
     const bool here = std::find(unit.makes.begin(), unit.makes.end(), other.token) != unit.makes.end();
-    if (other.order < late.order && !here) add_once(unit.reads, other.token);
+    if (other.graph == late.graph && other.order < late.order && !here) add_once(unit.reads, other.token);
   }
   add_once(unit.makes, late.token);
   for (const package::RangeGuard& check : late_checks_) {
@@ -132,10 +134,11 @@ void ProgramPlanner::define_late_size(const ir::SizeSource& source, uint32_t pla
   }
 }
 
-std::vector<uint32_t> ProgramPlanner::define_late_sizes(NodeId node, uint32_t place, Unit& unit) {
+std::vector<uint32_t> ProgramPlanner::define_late_sizes(const ir::Graph& graph, NodeId node, uint32_t place,
+                                                        Unit& unit) {
   std::map<size_t, const LateSize*> found;
   for (const auto& [symbol, late] : late_) {
-    if (late.source.node == node) found.emplace(late.order, &late);
+    if (late.graph == &graph && late.source.node == node) found.emplace(late.order, &late);
   }
   std::vector<uint32_t> tokens;
   for (const auto& [order, late] : found) {
@@ -150,7 +153,7 @@ void ProgramPlanner::add_size(GraphScope& scope, const KernelRegion& region) {
   const uint32_t buffer = read_buffer(scope, scope.graph.operands(node)[0]);
   Unit unit;
   if (!plan_.buffers[buffer].is_scalar) unit.reads = {buffer};
-  define_late_sizes(node, buffer, unit);
+  define_late_sizes(scope.graph, node, buffer, unit);
   add_unit(scope.block, std::move(unit));
 }
 

@@ -90,14 +90,15 @@ class ProgramPlanner {
   struct LateSize {
     uint32_t token = 0;  // a buffer that its unit makes and all with the symbol read; no step names it
     ir::SizeSource source;
-    size_t order = 0;                     // in the graph
+    const ir::Graph* graph = nullptr;     // which computes it: the program's, a branch's, a loop's
+    size_t order = 0;                     // in the graph, and behind those of the graphs around it
     std::optional<types::Dim> most = {};  // what is known of it
   };
-  void find_late_sizes();
+  void find_late_sizes(const ir::Graph& graph);
   // Appends the step that reads the size from buffer or result `place`, and the checks that rest on it.
   void define_late_size(const ir::SizeSource& source, uint32_t place, Unit& unit);
   // All that come from a node, in graph order; what to read to come behind them.
-  std::vector<uint32_t> define_late_sizes(ir::NodeId node, uint32_t place, Unit& unit);
+  std::vector<uint32_t> define_late_sizes(const ir::Graph& graph, ir::NodeId node, uint32_t place, Unit& unit);
   void add_size(GraphScope& scope, const KernelRegion& region);
   void come_behind_sizes(Unit& unit);
   // Outputs with dims that a run computes are made in memory of the run's own, and copied to the part of the caller's

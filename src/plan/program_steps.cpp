@@ -87,6 +87,8 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
         graph.attr_as<ir::ExternAttr>(node).form == ir::ExternForm::Alloc)
       why = "what a function allocates is known when the call is over, and a branch or loop is planned before";
     if (!cpu && !kernels && op == Op::size_value) why = "a value says a size, and Metal's host text does not read any";
+    if (!cpu && kernels && op == Op::size_value && depth > 0)
+      why = "a value says a size, and a branch or loop is planned before it runs";
     if (op == Op::user_kernel) {
       const std::string& name = graph.attr_as<ir::UserKernelAttr>(node).name;
       why = user_refusal(name);
@@ -276,8 +278,7 @@ void ProgramPlanner::add_call(GraphScope& scope, const KernelRegion& region) {
   call.output_count = static_cast<uint32_t>(attr.results.size());
   const uint32_t result = call.result;
   unit.steps.emplace_back(std::move(call));
-  const std::vector<uint32_t> sized =
-      scope.block == 0 ? define_late_sizes(*region.step, result, unit) : std::vector<uint32_t>();
+  const std::vector<uint32_t> sized = define_late_sizes(scope.graph, *region.step, result, unit);
   if (!sized.empty()) {  // memory of these sizes is taken behind it
     add_unit(scope.block, std::exchange(unit, {}));
     unit.reads = sized;
@@ -311,6 +312,7 @@ Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vect
   }
   if (wanted.empty()) return block;
   CODETTA_TRY(const ir::GraphRef child, with_outputs(graph, kept));
+  find_late_sizes(*child);
   GraphScope scope{*child, child, block, std::move(inputs), std::move(wanted)};
   scope.turn_bytes = turn_bytes;
   CODETTA_CHECK_OK(plan_graph(scope));

@@ -210,12 +210,14 @@ class Scheduler {
   // Where sizes are known that a run computes.
   void find_late() {
     using From = package::DefineSymbol::From;
-    const std::vector<Unit>& units = program_.blocks[0].units;
-    for (uint32_t u = 0; u < units.size(); ++u) {
-      for (const package::Step& step : units[u].steps) {
-        const auto* define = std::get_if<package::DefineSymbol>(&step);
-        if (define != nullptr && (define->from == From::Value || define->from == From::OutputSize))
-          late_.emplace(define->symbol, positions_[0][u] + 1);
+    for (uint32_t b = 0; b < program_.blocks.size(); ++b) {
+      const std::vector<Unit>& units = program_.blocks[b].units;
+      for (uint32_t u = 0; u < units.size(); ++u) {
+        for (const package::Step& step : units[u].steps) {
+          const auto* define = std::get_if<package::DefineSymbol>(&step);
+          if (define != nullptr && (define->from == From::Value || define->from == From::OutputSize))
+            late_.emplace(define->symbol, positions_[b][u] + 1);
+        }
       }
     }
   }

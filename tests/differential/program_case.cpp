@@ -40,6 +40,7 @@ RandomProgramOptions options_of(std::mt19937_64& random, const std::string& name
   if (random() % 4 == 0) options.largest_size = 40, options.widths = 40;  // several vectors in a row
   options.items = random() % 3 == 0;
   options.counts = options.parts = random() % 3 == 0;
+  options.inner_counts = options.counts;
   options.name = name;
   return options;
 }

@@ -4,6 +4,11 @@ import ctypes
 import json
 import unittest
 
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
 from aot_support import CC, SOURCE, WORK, Library, Tensor, build, codetta, floats, main, npy, npy_data, run, tensor
 
 PROGRAM = """def more(i, y):
@@ -19,6 +24,32 @@ def sized(x: f32["n", 8], k: i64[()], a: i64, w: f32[8, 8]):
     z = sum(y, dim=0) + sum(expand(sum(x, dim=0), m // 2, 8), dim=0)
     out = concat(x[:m] + 1.0, zeros(n - m, 8), dim=0)
     return z, out, m
+"""
+
+
+INNER = """def more(i, x, w, y):
+    return i < 4
+
+def turn(i, x, w, y):
+    k = i * 3
+    z = relu(x[:k] @ w)
+    half = k // 2
+    whole = concat(z * rsqrt(mean(z * z, dim=-1) + 0.5), zeros(n - k, 8), dim=0)
+    first = sum(whole[:half], dim=0) + sum(ones(half, 8), dim=0)
+    return i + 1, x, w, y + whole @ transpose(w, 0, 1) + first
+
+def some(x, count):
+    y = relu(x[:count - 2]) * 0.5
+    rest = x[count - 2:] + 1.0
+    return concat(y, rest, dim=0)
+
+def none(x, count):
+    return x - 1.0
+
+def inner(x: f32["n", 8], w: f32[8, 8], count: i64[()]):
+    i, a, b, y = while_loop(more, turn, 0, x, w, x)
+    out = y + cond(count > 2, some, none, x, count)
+    return out
 """
 
 
@@ -85,6 +116,43 @@ class Computed(unittest.TestCase):
             self.assertIn("E0610", library.text())
             self.assertIn(said, library.text())
         self.assertIn("`x[a:k]`, line 10, column 38", (codetta("emit", source, "--what=plan").stdout))
+
+    def test_sizes_of_branches_and_loops(self):
+        source = WORK / "inner.py"
+        source.write_text(INNER)
+        path, _ = build(source, "inner")
+        library = Library(path, "inner")
+        module = {}
+        text = codetta("emit", source, "--what=python", "--hint", "n=16").stdout
+        if np is not None:
+            exec(compile(text, "inner_module.py", "exec"), module)
+        w = npy(WORK / "w.npy", (8, 8), reals(64, 9))
+
+        def call(x, n, count):
+            out = floats(n * 8)
+            status = library("inner", x, floats(w), ctypes.byref(ctypes.c_int64(count)), out, ctypes.c_int64(n), None)
+            return status, bytes(out)
+        for n, count in ((9, 2), (20, 7), (12, 14), (64, 3), (9, -4)):
+            x = floats(npy(WORK / "x.npy", (n, 8), reals(n * 8)))
+            npy(WORK / "count.npy", (), [count], "q")
+            wanted = self.expected(source, ["--tensor", f"x={WORK}/x.npy", "--tensor", f"w={WORK}/w.npy", "--tensor",
+                                            f"count={WORK}/count.npy"], ["out"])
+            for _ in range(2):
+                status, out = call(x, n, count)
+                self.assertEqual(status, 0, library.text())
+                self.assertEqual(out, wanted["out"], (n, count))
+            if np is not None:
+                array = np.full((n, 8), -7, "f4")
+                given = (np.frombuffer(x, "f4").reshape(n, 8), np.frombuffer(floats(w), "f4").reshape(8, 8), np.array(count))
+                self.assertEqual(module["call"](*given, array), 0, module["get_last_error"]())
+                self.assertEqual(array.tobytes(), wanted["out"], (n, count))
+        for n, count, said in ((8, 0, "k is 9, outside of 0 to 8; `x[:k]`, line 6, column 14"), (12, 15, "13, outside of 0 to 12")):
+            x = floats(npy(WORK / "x.npy", (n, 8), reals(n * 8)))
+            self.assertLess(call(x, n, count)[0], 0)
+            self.assertIn("E0610", library.text())
+            self.assertIn(said, library.text())
+        header = " ".join((path.parent / "inner.h").read_text().replace("*", " ").split())
+        self.assertIn("The call computes the size", header)
 
     def test_a_tensor_says_how_large_the_workspace_is(self):
         path, _ = build('def rows(x: f32["n", 8], k: i64[()], w: f32[8, 8]):\n'

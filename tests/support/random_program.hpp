@@ -10,49 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "codetta/tensor.hpp"
+#include "support/random_program_options.hpp"
 #include "types/dim.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::test {
-
-struct RandomProgramOptions {
-  int operations = 12;
-  bool symbolic = true;      // some sizes are names
-  bool indices = true;       // take, gather, index_put, scatter
-  bool puts = true;          // index_put and scatter, where there are indices
-  bool control = false;      // cond and while_loop
-  bool composites = true;    // softmax, rms_norm, layer_norm
-  bool products = true;      // the first operation is one
-  bool across = false;       // reshapes that cut across the dims of a value; values are returned that others use, too
-  int donated = 0;           // of 100 parameters, so many give their memory up
-  bool broadcasts = false;   // values of one row or column beside others
-  bool counts = false;       // sizes that values give
-  bool parts = false;        // and outputs of such sizes
-  bool items = false;        // products of several batch dims, some of them the same for all items
-  bool ones = false;         // a third of the sizes are 1
-  bool f16 = false;          // beside bf16
-  int64_t largest_size = 9;  // of a symbol
-  int64_t widths = 6;        // weights have 2 to twice as many columns
-  int64_t max_elements = 4096;  // of what operations make larger
-  std::string name = "program";
-};
-
-struct RandomParameter {
-  std::string name;
-  DType dtype = DType::f32;
-  std::vector<int64_t> shape;  // under `sizes`
-  int64_t index_limit = 0;     // integers: values 0..index_limit - 1; floats: 0, any value
-  bool weights = false;        // integers that are no indices: the limit holds for any sizes
-  bool donated = false;        // a run may leave anything there
-};
-
-struct RandomProgram {
-  std::string text;
-  std::vector<RandomParameter> parameters;  // in order
-  std::vector<std::string> outputs;
-  std::vector<std::pair<std::string, int64_t>> sizes;  // a value of each symbol for which everything is defined
-};
 
 namespace random_programs {
 
@@ -624,6 +586,8 @@ class Generator {
     const size_t i = any_value();
     if (values_[i].dtype != DType::f32) return false;
     const std::vector<Dim> shape = values_[i].shape;
+    if (options_.inner_counts && !shape.empty() && !(shape[0] == Dim::constant(1)) && pick(2) == 0)
+      return counted_inside(i);
     const std::string x = use(i), id = std::to_string(made_);
     if (pick(2) == 0) {
       const std::string p = add_parameter(DType::i32, {Dim::constant(1)}, 2);
@@ -640,6 +604,32 @@ class Generator {
     return true;
   }
 
+  // A branch takes so many rows of a value, or none; a loop fewer in each turn.
+  bool counted_inside(size_t i) {
+    const std::vector<Dim> shape = values_[i].shape;
+    const std::string count = number_of_rows(shape[0]);
+    if (count.empty()) return false;
+    const std::string x = use(i), rows = shape[0].to_string();
+    const std::string name = "v" + std::to_string(made_), id = std::to_string(made_);
+    std::string zeros = "zeros(" + rows + " - k";
+    for (size_t d = 1; d < shape.size(); ++d) zeros += ", " + shape[d].to_string();
+    if (pick(2) == 0) {
+      const std::string p = add_parameter(DType::i32, {Dim::constant(1)}, 2);
+      functions_ += "def yes" + id + "(x, k):\n    return concat(relu(x[:k]) * 0.5, " + zeros + "), dim=0)\n\ndef no" +
+                    id + "(x, k):\n    return " + (pick(2) == 0 ? "x - 1.0" : "concat(x[k:], x[:k] + 0.5, dim=0)") +
+                    "\n\n";
+      return define("cond(" + p + " > 0, yes" + id + ", no" + id + ", " + x + ", " + count + ")", shape);
+    }
+    functions_ +=
+        "def more" + id + "(i, x, k):\n    return i < " + std::to_string(pick(4)) + "\n\ndef step" + id +
+        "(i, x, k):\n    j = k // (i + 1)\n    head = tanh(x[:j]) + 0.25\n    return i + 1, concat(head, x[j:]" +
+        (pick(2) == 0 ? "" : " - mean(x, dim=0)") + ", dim=0), k\n\n";
+    body_ += "    _, " + name + ", _ = while_loop(more" + id + ", step" + id + ", 0, " + x + ", " + count + ")\n";
+    ++made_;
+    values_.push_back({name, DType::f32, shape, false, false});
+    return true;
+  }
+
   // So many rows of a value, as a parameter says or as a tensor's rows have a positive element: beside the others or
   // zeros in their place, or reduced.
   bool counted() {
@@ -648,21 +638,8 @@ class Generator {
     if (shape.empty() || shape[0] == Dim::constant(1)) return false;
     const Dim rows = shape[0];
     const DType dtype = values_[i].dtype;
-    std::string count;
-    for (size_t j = 0; count.empty() && j < values_.size(); ++j) {
-      const Value& of = values_[j];
-      if (!of.parameter || of.shape.empty() || !(of.shape[0] == rows) || pick(3) != 0) continue;
-      std::string dims;
-      for (size_t d = 1; d < of.shape.size(); ++d) dims += std::to_string(d) + ", ";
-      const std::string row = dims.empty() ? of.name : "max(" + of.name + ", dim=(" + dims + "), keepdim=False)";
-      count = "k" + std::to_string(made_);
-      body_ += "    " + count + " = sum(cast(" + row + " > 0.0, i64), keepdim=False)\n";
-      use(j);
-    }
-    if (count.empty()) {
-      if (!rows.is_constant()) return false;  // other runs have fewer rows than a number drawn for this one
-      count = add_parameter(pick(2) == 0 ? DType::i64 : DType::u8, {}, size_of(rows) + 1);
-    }
+    const std::string count = number_of_rows(rows);
+    if (count.empty()) return false;
     const std::string x = use(i), rest = rows.to_string() + " - " + count;
     if (options_.parts && pick(3) == 0) {  // returned, and used by nothing else
       parts_.push_back("q" + std::to_string(made_++));
@@ -696,6 +673,26 @@ class Generator {
     return define("concat(" + x + "[:" + count + "] * 0.5, zeros(" + rest + (behind.empty() ? "" : ", ") +
                       list(behind, false) + "), dim=0)",
                   shape);
+  }
+
+  // What says how many of so many rows count; nothing where no parameter does.
+  std::string number_of_rows(const Dim& rows) {
+    std::string count;
+    for (size_t j = 0; count.empty() && j < values_.size(); ++j) {
+      const Value& of = values_[j];
+      if (!of.parameter || of.shape.empty() || !(of.shape[0] == rows) || pick(3) != 0) continue;
+      std::string dims;
+      for (size_t d = 1; d < of.shape.size(); ++d) dims += std::to_string(d) + ", ";
+      const std::string row = dims.empty() ? of.name : "max(" + of.name + ", dim=(" + dims + "), keepdim=False)";
+      count = "k" + std::to_string(made_);
+      body_ += "    " + count + " = sum(cast(" + row + " > 0.0, i64), keepdim=False)\n";
+      use(j);
+    }
+    if (count.empty()) {
+      if (!rows.is_constant()) return {};  // other runs have fewer rows than a number drawn for this one
+      count = add_parameter(pick(2) == 0 ? DType::i64 : DType::u8, {}, size_of(rows) + 1);
+    }
+    return count;
   }
 
   void operation() {

@@ -37,12 +37,14 @@ std::vector<const package::Step*> puts_of(const package::Package& package) {
   });
 }
 std::vector<const package::Step*> sizes_read_by(const package::Package& package) {
-  return all_steps(package, [&](const package::Step& step) {
+  std::vector<const package::Step*> found;
+  for (const package::Step& step : package.steps) {  // what a call computes, and branches and loops, is read in the run
     const auto* define = std::get_if<package::DefineSymbol>(&step);
-    if (define == nullptr || define->from != package::DefineSymbol::From::Value) return false;
-    const package::Buffer& buffer = package.buffers[define->buffer];  // what a call computes is read where it stands
-    return buffer.role == package::Buffer::Role::Argument && !buffer.is_scalar;
-  });
+    if (define == nullptr || define->from != package::DefineSymbol::From::Value) continue;
+    const package::Buffer& buffer = package.buffers[define->buffer];
+    if (buffer.role == package::Buffer::Role::Argument && !buffer.is_scalar) found.push_back(&step);
+  }
+  return found;
 }
 bool starts_with_map(const package::Package& package) {
   for (const package::Step& step : package.steps) {

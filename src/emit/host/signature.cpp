@@ -40,6 +40,20 @@ Signature signature_of(const Program& program) {
   return signature;
 }
 
+std::vector<std::string> computed_inside(const package::Package& package) {
+  using From = package::DefineSymbol::From;
+  std::vector<std::string> symbols;
+  for (const package::StepList& list : package.step_lists) {
+    for (const package::Step& step : list) {
+      const auto* define = std::get_if<package::DefineSymbol>(&step);
+      if (define != nullptr &&
+          (define->from == From::Value || define->from == From::OutputSize || define->from == From::OutputStride))
+        symbols.push_back(define->symbol);
+    }
+  }
+  return symbols;
+}
+
 std::vector<std::string> computed_sizes(const package::Package& package) {
   using From = package::DefineSymbol::From;
   std::vector<std::string> symbols;
@@ -50,6 +64,7 @@ std::vector<std::string> computed_sizes(const package::Package& package) {
     if (value || define->from == From::OutputSize || define->from == From::OutputStride)
       symbols.push_back(define->symbol);
   }
+  for (std::string& symbol : computed_inside(package)) symbols.push_back(std::move(symbol));
   return symbols;
 }
 

@@ -21,6 +21,8 @@ Signature signature_of(const Program& program);
 
 // Sizes that are known only when a call has computed them: read from values or from results of functions.
 std::vector<std::string> computed_sizes(const package::Package& package);
+// Those of branches and loops among them.
+std::vector<std::string> computed_inside(const package::Package& package);
 
 // Dims of outputs whose sizes a call computes, in the order in which they are told.
 struct ComputedDim {

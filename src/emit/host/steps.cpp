@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emit/host/steps.hpp"
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
+#include "emit/host/late_parts.hpp"
 #include "emit/host/signature.hpp"
 #include "emit/host/step_base.hpp"
 #include "package/cpu_call.hpp"
@@ -26,7 +29,8 @@ class StepPrinter : public StepBase {
         library_(library),
         program_(program),
         program_index_(program_index),
-        gpu_(on_gpu(program)) {}
+        gpu_(on_gpu(program)),
+        parts_(out, *program.package, on_gpu(program)) {}
   using StepBase::operator();
 
   void print() {
@@ -39,12 +43,7 @@ class StepPrinter : public StepBase {
       out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));
     main_ = &package_.steps;
     print_list(package_.steps);
-    while (!parts_.empty()) {
-      parts_.pop_back();
-      const std::string rest = CodeWriter::text_of("run_rest(frame, rest_", parts_.size() + 1, ")");
-      const std::string spent = gpu_ && parts_.empty() ? runs_once(package_) : std::string();
-      out_.line("return ", spent.empty() ? rest : CodeWriter::text_of("begun(", rest, ", ", spent, ")"), ";");
-    }
+    parts_.close_all();
   }
 
   void operator()(const package::DefineSymbol& step) {
@@ -71,7 +70,8 @@ class StepPrinter : public StepBase {
         break;
       case From::Value: {
         const Buffer& buffer = package_.buffers[step.buffer];
-        const bool given = buffer.is_scalar || buffer.role == Buffer::Role::Argument;
+        // In a branch or a loop all are read when that runs: what is not run may be out of range.
+        const bool given = list_ == main_ && (buffer.is_scalar || buffer.role == Buffer::Role::Argument);
         if (given && (buffer.is_scalar || !gpu_)) {
           out_.line("if (frame.sizes_only) return fail(bad_sizes, \"E0610: how large the workspace is depends on ",
                     buffer.is_scalar ? "the number " : "", "%s; pass no workspace, and the library takes its own\", ",
@@ -94,20 +94,20 @@ class StepPrinter : public StepBase {
     out_.line("CODETTA_OK(define_value(", head, "Number(", value, "), ", number(step.divisor), "));");
   }
 
-  // What a call computes is known when all in front of it has run: what is behind is a function that is measured and
-  // run then, and so on. Sizes that are read one behind the other are known to the same one.
+  // What a call computes is known when all in front of it has run.
   void define_computed(const package::DefineSymbol& step, const std::string& head) {
     using From = package::DefineSymbol::From;
-    if (list_ != main_) return lacks("a branch or loop computes a size");
-    const bool known = std::exchange(known_at_once_, true);
-    const bool value = step.from == From::Value;
+    const bool inside = list_ != main_, known = parts_.joins_last();
+    const bool scalar = step.from == From::Value && package_.buffers[step.buffer].is_scalar;
+    const bool value = step.from == From::Value && !scalar;
+    if (value) print_fits(step.buffer);
     if (!known) {
       if (gpu_ && value)
         out_.line(
             "if (!frame.running && !frame.sizes_only) CODETTA_OK(not_captured(frame, \"is a size that is read from "
             "device memory\", ",
             name_of(step.buffer), "));");
-      out_.line("if (!frame.running) return ok;");
+      parts_.wait(inside, fitted_);
     }
     const std::string number_of = CodeWriter::text_of("computed_", computed_++);
     out_.line("i64 ", number_of, " = 0;");
@@ -115,25 +115,18 @@ class StepPrinter : public StepBase {
       out_.line("CODETTA_OK(read_computed(frame, v[", step.buffer, "], ", number_of, "));");
     } else if (value) {
       out_.line(number_of, " = integer_in(v[", step.buffer, "]);");
+    } else if (scalar) {
+      out_.line(number_of, " = frame.scalars[", step.buffer, "].i;");
     } else {
       out_.line("CODETTA_OK(size_of_output(result_", step.buffer, ".tensors[", step.output, "], ", step.output, ", ",
                 step.dim, ", ", step.from == From::OutputStride, ", ", number_of, "));");
     }
-    if (value && package_.buffers[step.buffer].dtype == DType::u64)
+    if ((value || scalar) && package_.buffers[step.buffer].dtype == DType::u64)
       out_.line("CODETTA_OK(check_size(", number_of, ", ", name_of(step.buffer), "));");
     out_.line("CODETTA_OK(define_value(", head, "Number(", number_of, "), ", number(step.divisor), "));");
-    if (known) return;
-    out_.line("[[maybe_unused]] auto& part_", parts_.size(), " = frame;");
-    parts_.push_back(out_.block_with("};", "const auto rest_", parts_.size() + 1, " = [&](",
-                                     gpu_ ? "GpuFrame" : "Frame", "& frame) -> Status"));
-    out_.line("frame.placed = 0;");
+    if (!known) parts_.open();
   }
-  // Pools of packages with such sizes are placed one by one, each in the memory of the part that uses it first.
-  void operator()(const package::AllocateFromPool& step) {
-    const auto home = part_of_pool_.find(step.pool);
-    const bool earlier = home != part_of_pool_.end() && home->second != parts_.size();
-    allocate_in(earlier ? CodeWriter::text_of("part_", home->second) : "frame", step);
-  }
+  void operator()(const package::AllocateFromPool& step) { allocate_in(parts_.frame_of(step.pool), step); }
 
   void operator()(const package::Check& step) {
     if (std::holds_alternative<package::UnitStrideGuard>(step.guard)) {  // unchecked, too: it says who takes the tensor
@@ -157,7 +150,7 @@ class StepPrinter : public StepBase {
 
   void operator()(const package::Free& step) {  // the offsets were planned
     const auto at = selected_.find(step.buffer);
-    if (at != selected_.end()) out_.line(parts_.empty() ? "" : "if (frame.running) ", at->second);
+    if (at != selected_.end()) out_.line(parts_.open_parts() ? "if (frame.running) " : "", at->second);
   }
   void operator()(const package::LoadConstant&) {}  // when the library starts
   void operator()(const package::Copy& step) {
@@ -252,11 +245,13 @@ class StepPrinter : public StepBase {
     print_predicate("taken", step.predicate);
     {
       const auto then = out_.block("if (!frame.running || taken)");
+      forget_symbols(package_.step_lists[step.then_list]);
       print_list(package_.step_lists[step.then_list]);
     }
     out_.line("frame.placed = mark;");
     {
       const auto other = out_.block("if (!frame.running || !taken)");
+      forget_symbols(package_.step_lists[step.else_list]);
       print_list(package_.step_lists[step.else_list]);
     }
     out_.line("frame.placed = mark;");
@@ -532,16 +527,18 @@ class StepPrinter : public StepBase {
 
   void print_list(const package::StepList& list) {
     const package::StepList* outer = std::exchange(list_, &list);
-    const size_t at = step_;
+    const size_t at = step_, inside = parts_.depth();
     for (step_ = 0; step_ < list.size(); ++step_) {
       const package::Step& step = list[step_];
       const bool uses_pools = std::holds_alternative<package::AllocateFromPool>(step) ||
                               std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
       if (uses_pools) place_pools(step);
       if (!std::holds_alternative<package::DefineSymbol>(step) && !std::holds_alternative<package::Check>(step))
-        known_at_once_ = false;
+        parts_.worked();
       std::visit(*this, step);
+      if (const auto* define = std::get_if<package::DefineSymbol>(&step)) parts_.define(define->symbol);
     }
+    if (&list != main_) parts_.close(inside, fitted_);
     step_ = at;
     list_ = outer;
   }
@@ -557,7 +554,7 @@ class StepPrinter : public StepBase {
 
   // Before their first use, all of them.
   void place_pools(const package::Step& step) {
-    if (!computed_sizes(package_).empty()) return place_used(step);
+    if (!computed_sizes(package_).empty()) return parts_.place_used(step, [this](uint32_t pool) { place_pool(pool); });
     if (!out_.once("pools")) return;
     for (size_t i = 0; i < package_.pools.size(); ++i) place_pool(i);
   }
@@ -566,19 +563,6 @@ class StepPrinter : public StepBase {
       lacks("a pool is aligned to more than " + std::to_string(most_alignment(gpu_)) + " bytes");
     out_.line("i64 pool_", i, " = 0;");
     out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
-  }
-  // Those that a step and its lists use.
-  void place_used(const package::Step& step) {
-    if (const auto* allocate = std::get_if<package::AllocateFromPool>(&step)) {
-      if (part_of_pool_.emplace(allocate->pool, parts_.size()).second) place_pool(allocate->pool);
-      return;
-    }
-    std::vector<uint32_t> lists;
-    if (const auto* branch = std::get_if<package::If>(&step)) lists = {branch->then_list, branch->else_list};
-    if (const auto* loop = std::get_if<package::While>(&step)) lists = {loop->condition, loop->body};
-    for (const uint32_t list : lists) {
-      for (const package::Step& inner : package_.step_lists[list]) place_used(inner);
-    }
   }
 
   static int64_t most_alignment(bool gpu) { return gpu ? 256 : 64; }
@@ -763,9 +747,7 @@ class StepPrinter : public StepBase {
   size_t step_ = 0;
   size_t program_index_ = 0;
   bool gpu_ = false;
-  std::vector<CodeWriter::Block> parts_;     // functions of what is behind sizes that the call computes
-  std::map<uint32_t, size_t> part_of_pool_;  // in which it is placed
-  bool known_at_once_ = false;               // nothing has run since the last of these sizes
+  LateParts parts_;
   size_t computed_ = 0;
 };
 

@@ -18,6 +18,7 @@ RandomProgramOptions options_of(uint64_t seed) {
   options.items = seed % 9 < 3;
   options.ones = seed % 10 < 4;
   options.counts = options.parts = seed % 11 < 4;
+  options.inner_counts = seed % 11 < 6;
   options.f16 = true;
   if (seed % 4 == 0) options.largest_size = 40, options.widths = 40;  // several vectors in a row
   return options;
@@ -38,7 +39,7 @@ std::vector<ProgramInput> inputs_of(const RandomProgram& program, uint64_t seed)
 TEST(ProgramRandom, AgreeWithTheOracle) {
   Context context = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
   const uint64_t count = CODETTA_TEST_FULL ? 6000 : 500;
-  uint64_t loops = 0, branches = 0, writes = 0, refused = 0, taken = 0;
+  uint64_t loops = 0, branches = 0, sized = 0, writes = 0, refused = 0, taken = 0;
   for (uint64_t seed = 1; seed <= count; ++seed) {
     const RandomProgram program = random_program(seed, options_of(seed));
     const ProgramOutcome outcome = run_checked(program.text, inputs_of(program, seed * 1000), context, {}, {}, true);
@@ -47,12 +48,14 @@ TEST(ProgramRandom, AgreeWithTheOracle) {
     if (outcome.refused != 0) continue;
     loops += program.text.find("while_loop(") != std::string::npos;
     branches += program.text.find("cond(") != std::string::npos;
+    sized += program.text.find("x[:j]") != std::string::npos || program.text.find("x[:k]") != std::string::npos;
     taken += outcome.plan.find("_donated") != std::string::npos;
     writes += outcome.plan.find("scatter") != std::string::npos || outcome.plan.find("index_put") != std::string::npos;
   }
   EXPECT_LT(refused, count / 10);
   EXPECT_GT(loops, count / 40);
   EXPECT_GT(branches, count / 40);
+  EXPECT_GT(sized, count / 60) << "branches and loops compute sizes";
   EXPECT_GT(writes, count / 12);
   EXPECT_GT(taken, count / 20) << "the memory of donated parameters is used";
 }

@@ -450,12 +450,16 @@ TEST(PackageDefects, ControlFlow) {
   EXPECT_EQ(defect({CallExtern{"f", {}, CallExtern::Form::Alloc, {}, 0, 1}, If{6, 0, 1}},
                    {{SelectOutput{0, 0, 2}, Free{2}}, {}}),
             "step 2 (if): list 0, step 0 (select_output): this list has no result 0");
-  // Pools are placed once a run.
-  EXPECT_EQ(
-      defect({If{6, 0, 1}},
-             {{DefineSymbol{"late", 0, 0}, EnterDevice{1}, AllocateFromPool{10, 1, {}}, Free{10}, ExitDevice{}}, {}}),
-      "step 1 (if): list 0, step 2 (allocate_from_pool): the pool's size depends on late, which only a child list "
-      "defines");
+  // A pool belongs to the list that defines its size.
+  const DefineSymbol late{"late", 0, 0};
+  const StepList placed{late, EnterDevice{1}, AllocateFromPool{10, 1, {}}, Free{10}, ExitDevice{}};
+  EXPECT_EQ(defect({If{6, 0, 1}}, {placed, {}}), "none");
+  EXPECT_EQ(defect({While{0, 6, 1}}, {{}, placed}), "none");
+  EXPECT_EQ(defect({If{6, 0, 1}}, {placed, placed}),
+            "step 1 (if): list 1, step 2 (allocate_from_pool): the pool's size depends on late, which another list "
+            "defines than where the pool is used first");
+  EXPECT_EQ(defect({If{6, 0, 1}, EnterDevice{1}, AllocateFromPool{10, 1, {}}}, {{late}, {}}),
+            "step 3 (allocate_from_pool): symbol late is not defined yet");
   // Nesting is bounded.
   std::vector<StepList> deep;
   for (uint32_t i = 0; i < 70; ++i) {

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/host/late_parts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "emit/host/signature.hpp"
+#include "emit/host/text.hpp"
+
+namespace codetta::emit::host {
+
+using base::CodeWriter;
+
+LateParts::LateParts(CodeWriter& out, const package::Package& package, bool gpu)
+    : out_(out), package_(package), gpu_(gpu) {
+  for (std::string& symbol : computed_inside(package)) inner_.insert(std::move(symbol));
+}
+
+void LateParts::wait(bool inside, const std::set<uint32_t>& fitted) {
+  if (inside) {
+    inside_.push_back({out_.block("if (frame.running)"), fitted});
+  } else {
+    out_.line("if (!frame.running) return ok;");
+  }
+}
+
+void LateParts::open() {
+  out_.line("[[maybe_unused]] auto& part_", parts_.size(), " = frame;");
+  parts_.push_back(out_.block_with("};", "const auto rest_", parts_.size() + 1, " = [&](", gpu_ ? "GpuFrame" : "Frame",
+                                   "& frame) -> Status"));
+  out_.line("frame.placed = 0;");
+}
+
+// Ends the innermost function.
+std::string LateParts::run_last() {
+  parts_.pop_back();
+  const std::string rest = CodeWriter::text_of("run_rest(frame, rest_", parts_.size() + 1, ")");
+  const std::string spent = gpu_ && parts_.empty() ? runs_once(package_) : std::string();
+  return spent.empty() ? rest : CodeWriter::text_of("begun(", rest, ", ", spent, ")");
+}
+
+void LateParts::close(size_t outer, std::set<uint32_t>& fitted) {
+  while (inside_.size() > outer) {
+    out_.line("return ok;");
+    out_.line("CODETTA_OK(", run_last(), ");");
+    fitted = std::move(inside_.back().fitted);
+    inside_.pop_back();
+  }
+  at_once_ = false;
+}
+
+void LateParts::close_all() {
+  while (!parts_.empty()) out_.line("return ", run_last(), ";");
+}
+
+// A branch or a loop may be still to compute them.
+bool LateParts::has_bytes(const package::Pool& pool) const {
+  if (pool.bytes.is_constant()) return true;
+  const std::vector<std::string> symbols = pool.bytes.symbols();
+  return std::none_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
+    return inner_.count(symbol) != 0 && known_.count(symbol) == 0;
+  });
+}
+
+void LateParts::place_used(const package::Step& step, const std::function<void(uint32_t)>& place) {
+  if (const auto* allocate = std::get_if<package::AllocateFromPool>(&step)) {
+    if (has_bytes(package_.pools[allocate->pool]) && part_of_pool_.emplace(allocate->pool, parts_.size()).second)
+      place(allocate->pool);
+    return;
+  }
+  std::vector<uint32_t> lists;
+  if (const auto* branch = std::get_if<package::If>(&step)) lists = {branch->then_list, branch->else_list};
+  if (const auto* loop = std::get_if<package::While>(&step)) lists = {loop->condition, loop->body};
+  for (const uint32_t list : lists) {
+    for (const package::Step& inner : package_.step_lists[list]) place_used(inner, place);
+  }
+}
+
+std::string LateParts::frame_of(uint32_t pool) const {
+  const auto home = part_of_pool_.find(pool);
+  const bool earlier = home != part_of_pool_.end() && home->second != parts_.size();
+  return earlier ? CodeWriter::text_of("part_", home->second) : "frame";
+}
+
+}  // namespace codetta::emit::host

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is behind a size that a call computes: a function that is measured and run when the size is known, and so on.
+// Sizes that are read one behind the other are known to the same one.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/code_writer.hpp"
+#include "package/package.hpp"
+
+namespace codetta::emit::host {
+
+class LateParts {
+ public:
+  LateParts(base::CodeWriter& out, const package::Package& package, bool gpu);
+
+  // Whether a size is read behind another one without work between them: it is known to the same function.
+  [[nodiscard]] bool joins_last() { return std::exchange(at_once_, true); }
+  void worked() { at_once_ = false; }
+  // In front of reading a size. `inside`: in a list of a branch or a loop, where the function ends with the list.
+  // `fitted`: what has been checked by then.
+  void wait(bool inside, const std::set<uint32_t>& fitted);
+  // Behind it.
+  void open();
+  // The end of a list of a branch or a loop that began with so many of its own: runs those since, and gives back what
+  // had been checked in front of them. All run that stand in the main list.
+  [[nodiscard]] size_t depth() const { return inside_.size(); }
+  void close(size_t outer, std::set<uint32_t>& fitted);
+  void close_all();
+  [[nodiscard]] bool open_parts() const { return !parts_.empty(); }
+
+  // Pools of packages with such sizes are placed one by one, each in the memory of the part that uses it first:
+  // `place` is called for those that a step and its lists use, and whose bytes are known.
+  void place_used(const package::Step& step, const std::function<void(uint32_t)>& place);
+  // "frame", or the name of an earlier one.
+  [[nodiscard]] std::string frame_of(uint32_t pool) const;
+  void define(const std::string& symbol) { known_.insert(symbol); }
+
+ private:
+  [[nodiscard]] bool has_bytes(const package::Pool& pool) const;
+  [[nodiscard]] std::string run_last();
+
+  base::CodeWriter& out_;
+  const package::Package& package_;
+  bool gpu_;
+  bool at_once_ = false;                        // nothing has run since the last of these sizes
+  std::vector<base::CodeWriter::Block> parts_;  // the functions
+  struct Inside {                               // of a list of a branch or a loop
+    base::CodeWriter::Block running;
+    std::set<uint32_t> fitted;
+  };
+  std::vector<Inside> inside_;
+  std::map<uint32_t, size_t> part_of_pool_;
+  std::set<std::string> inner_, known_;  // symbols: that branches and loops define; with a value by now
+};
+
+}  // namespace codetta::emit::host

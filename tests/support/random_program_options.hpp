@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What random programs are made of, and what is known of one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codetta/tensor.hpp"
+
+namespace codetta::test {
+
+struct RandomProgramOptions {
+  int operations = 12;
+  bool symbolic = true;       // some sizes are names
+  bool indices = true;        // take, gather, index_put, scatter
+  bool puts = true;           // index_put and scatter, where there are indices
+  bool control = false;       // cond and while_loop
+  bool composites = true;     // softmax, rms_norm, layer_norm
+  bool products = true;       // the first operation is one
+  bool across = false;        // reshapes that cut across the dims of a value; values are returned that others use, too
+  int donated = 0;            // of 100 parameters, so many give their memory up
+  bool broadcasts = false;    // values of one row or column beside others
+  bool counts = false;        // sizes that values give
+  bool parts = false;         // and outputs of such sizes
+  bool inner_counts = false;  // sizes that branches and loops compute
+  bool items = false;         // products of several batch dims, some of them the same for all items
+  bool ones = false;          // a third of the sizes are 1
+  bool f16 = false;           // beside bf16
+  int64_t largest_size = 9;   // of a symbol
+  int64_t widths = 6;         // weights have 2 to twice as many columns
+  int64_t max_elements = 4096;  // of what operations make larger
+  std::string name = "program";
+};
+
+struct RandomParameter {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;  // under `sizes`
+  int64_t index_limit = 0;     // integers: values 0..index_limit - 1; floats: 0, any value
+  bool weights = false;        // integers that are no indices: the limit holds for any sizes
+  bool donated = false;        // a run may leave anything there
+};
+
+struct RandomProgram {
+  std::string text;
+  std::vector<RandomParameter> parameters;  // in order
+  std::vector<std::string> outputs;
+  std::vector<std::pair<std::string, int64_t>> sizes;  // a value of each symbol for which everything is defined
+};
+
+}  // namespace codetta::test

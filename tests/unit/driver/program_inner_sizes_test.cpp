@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that values give inside of branches and loops: runs against the oracle, plans, and what is refused.
+#include <gtest/gtest.h>
+
+#include "unit/driver/program_check.hpp"
+
+namespace codetta::test {
+namespace {
+
+class InnerSizes : public ::testing::Test {
+ protected:
+  ProgramOutcome run(const std::string& text, const std::vector<ProgramInput>& inputs) {
+    const auto program = Program::parse(text, "p.py");
+    EXPECT_TRUE(program) << (program ? "" : program.error().render());
+    return program ? run_checked(*program, text, inputs, context_) : ProgramOutcome{};
+  }
+  // What parsing, binding or the run says.
+  std::string refused(const std::string& text, const std::vector<ProgramInput>& inputs = {},
+                      const RunOptions& options = {}) {
+    const auto program = Program::parse(text, "p.py");
+    if (!program) return program.error().render();
+    const auto compiled = compile(*program, Target::host(), {}, context_);
+    if (!compiled) return compiled.error().render();
+    std::vector<NamedArgument> arguments;
+    for (const ProgramInput& input : inputs)
+      arguments.push_back({input.name, input.number ? *input.number : ArgumentValue(input.view())});
+    const auto shapes = compiled->shapes(arguments);
+    if (!shapes) return shapes.error().render();
+    std::vector<Tensor> outputs;
+    for (const auto& output : shapes->outputs) {
+      outputs.push_back(Tensor::make(output.dtype, output.shape).value());
+      arguments.push_back({output.name, outputs.back().view()});
+    }
+    const auto ran = compiled->run(arguments, {}, options);
+    return ran ? "ran" : ran.error().render();
+  }
+
+  Context context_ = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
+};
+
+constexpr const char* prefixes =
+    "def more(i, x, y):\n    return i < 5\n\n"
+    "def step(i, x, y):\n    return i + 1, x, y + sum(x[:i], dim=0)\n\n"
+    "def f(x: f32[\"n\", 4]):\n"
+    "    i, a, y = while_loop(more, step, 0, x, zeros(1, 4))\n"
+    "    return y\n";
+
+TEST_F(InnerSizes, EachTurnOfALoopHasItsOwn) {
+  for (const int64_t n : {5, 9}) {
+    const auto outcome = run(prefixes, {random_input("x", DType::f32, {n, 4}, 1)});
+    EXPECT_TRUE(outcome.checked) << outcome.plan;
+    const size_t defined = outcome.plan.find("define i");
+    EXPECT_NE(defined, std::string::npos) << outcome.plan;
+  }
+}
+
+TEST_F(InnerSizes, TemporariesOfSuchSizesAreThoseOfTheirTurn) {
+  const std::string text =
+      "def more(i, x, w, y):\n    return i < 4\n\n"
+      "def step(i, x, w, y):\n"
+      "    k = i * 3\n"
+      "    z = relu(x[:k] @ w)\n"
+      "    norm = z * rsqrt(mean(z * z, dim=-1) + 0.5)\n"
+      "    whole = concat(norm, zeros(n - k, 8), dim=0)\n"
+      "    return i + 1, x, w, y + whole @ transpose(w, 0, 1)\n\n"
+      "def f(x: f32[\"n\", 16], w: f32[16, 8]):\n"
+      "    i, a, b, y = while_loop(more, step, 0, x, w, x)\n"
+      "    return y\n";
+  for (const int64_t n : {9, 30}) {
+    const auto outcome =
+        run(text, {random_input("x", DType::f32, {n, 16}, 3), random_input("w", DType::f32, {16, 8}, 4)});
+    EXPECT_TRUE(outcome.checked) << outcome.plan;
+  }
+}
+
+TEST_F(InnerSizes, ABranchHasItsOwnAndTheOtherMayHaveNone) {
+  const std::string text =
+      "def some(x, keep):\n"
+      "    count = sum(cast(keep, i64), keepdim=False)\n"
+      "    y = relu(x[:count])\n"
+      "    return concat(y, zeros(n - count, 4), dim=0), count\n\n"
+      "def none(x, keep):\n    return x * 0.5, n\n\n";
+  const std::string main =
+      "def f(x: f32[\"n\", 4], keep: bool[\"n\"], p: bool):\n"
+      "    y, c = cond(p, some, none, x, keep)\n"
+      "    return y, c\n";
+  std::string with_cast = text;
+  with_cast.replace(with_cast.find("* 0.5, n"), 8, "* 0.5, cast(sum(ones(n), keepdim=False), i64)");
+  for (const bool p : {true, false}) {
+    for (const int64_t n : {0, 1, 12}) {
+      const auto outcome =
+          run(with_cast + main, {random_input("x", DType::f32, {n, 4}, 1),
+                                 index_input("keep", DType::boolean, {n}, 2, 7), number_input("p", p)});
+      EXPECT_TRUE(outcome.checked) << outcome.plan;
+    }
+  }
+}
+
+TEST_F(InnerSizes, NestedOnesRestOnThoseAround) {
+  const std::string text =
+      "def inner_more(j, x, y):\n    return j < 3\n\n"
+      "def inner(j, x, y):\n"
+      "    return j + 1, x, y + sum(x[:j], dim=0)\n\n"
+      "def then(i, x, y):\n"
+      "    k = i + 1\n"
+      "    part = x[:k] * 2.0\n"
+      "    m = minimum(k, 2)\n"
+      "    return y + sum(part[:m], dim=0) + sum(part, dim=0)\n\n"
+      "def otherwise(i, x, y):\n"
+      "    j, a, z = while_loop(inner_more, inner, i - i, x, y)\n"
+      "    return z\n\n"
+      "def more(i, x, y):\n    return sum(ones(i + 1), keepdim=False) < 6.0\n\n"
+      "def step(i, x, y):\n"
+      "    return i + 1, x, cond(i % 2 == 0, then, otherwise, i, x, y)\n\n"
+      "def f(x: f32[\"n\", 4]):\n"
+      "    i, a, y = while_loop(more, step, 0, x, zeros(1, 4))\n"
+      "    return y\n";
+  const auto outcome = run(text, {random_input("x", DType::f32, {6, 4}, 1)});
+  EXPECT_TRUE(outcome.checked) << outcome.plan;
+}
+
+TEST_F(InnerSizes, OneFunctionTwiceAndOneValueInsideAndOutside) {
+  const std::string text =
+      "def head(x, k):\n    return sum(x[:k], dim=0) + sum(ones(k, 4), dim=0)\n\n"
+      "def up(x, k):\n    return head(x, k) + head(x * 2.0, k + 1)\n\n"
+      "def down(x, k):\n    return head(x, k) - head(x, minimum(k, 3))\n\n"
+      "def f(x: f32[\"n\", 4], k: i64[()]):\n"
+      "    a = head(x, k)\n"
+      "    b = cond(k > 4, up, down, x, k)\n"
+      "    c = cond(k > 2, up, down, x, k)\n"
+      "    y = a + b * c\n"
+      "    return y\n";
+  for (const double k : {0, 3, 7}) {
+    const auto outcome = run(text, {random_input("x", DType::f32, {8, 4}, 1), values_input("k", DType::i64, {}, {k})});
+    EXPECT_TRUE(outcome.checked) << outcome.plan;
+  }
+}
+
+TEST_F(InnerSizes, WhatIsOutOfRangeIsToldWithItsPlace) {
+  const std::string text(prefixes);
+  EXPECT_EQ(refused(text, {random_input("x", DType::f32, {3, 4}, 1)}),
+            "error[E0610]: i must be 0 to n\n"
+            "note: it is 4, and 0 to 3 is wanted; `x[:i]`, line 5, column 30\n"
+            "help: pass values that give a size in this range; slices are never clamped\n");
+  const std::string below =
+      "def up(x, k):\n    return sum(x[:k - 5], dim=0)\n\n"
+      "def down(x, k):\n    return sum(x, dim=0)\n\n"
+      "def f(x: f32[\"n\", 4], k: i64[()]):\n"
+      "    y = cond(k > 2, up, down, x, k)\n"
+      "    return y\n";
+  const auto told = [&](double k) {
+    return refused(below, {random_input("x", DType::f32, {3, 4}, 1), values_input("k", DType::i64, {}, {k})});
+  };
+  EXPECT_EQ(told(2), "ran");  // the other branch has no size
+  EXPECT_EQ(told(8), "ran");
+  EXPECT_NE(told(3).find("error[E0610]"), std::string::npos) << told(3);
+  EXPECT_NE(told(9).find("error[E0610]"), std::string::npos) << told(9);
+}
+
+TEST_F(InnerSizes, WhatLeavesABranchOrLoopHasASizeThatIsKnownAround) {
+  const std::string branch =
+      "def up(x, k):\n    return x[:k]\n\n"
+      "def down(x, k):\n    return x\n\n"
+      "def f(x: f32[\"n\", 4], k: i64[()]):\n"
+      "    y = cond(k > 2, up, down, x, k)\n"
+      "    return y\n";
+  EXPECT_EQ(refused(branch),
+            "error[E0233]: result 0 of the first branch has the size k\n"
+            "  --> p.py:8:9\n"
+            "8 |     y = cond(k > 2, up, down, x, k)\n"
+            "  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "note: it is f32[k, 4], and k is computed inside of the first branch: around it nobody knows it\n"
+            "help: return a size that is known outside, with zeros behind what counts: concat(y, zeros(n - k, 8), "
+            "dim=0)\n");
+  std::string other = branch;
+  other.replace(other.find("return x[:k]"), 12, "return x");
+  other.replace(other.find("return x\n\ndef f"), 8, "return x[k:]");
+  EXPECT_NE(refused(other).find("result 0 of the second branch has the size -k + n"), std::string::npos)
+      << refused(other);
+  const std::string loop =
+      "def more(i, x):\n    return i < 3\n\n"
+      "def step(i, x):\n    return i + 1, x[:i]\n\n"
+      "def f(x: f32[\"n\", 4]):\n"
+      "    i, y = while_loop(more, step, 0, x)\n"
+      "    return y\n";
+  EXPECT_NE(refused(loop).find("result 1 of the loop's body has the size i"), std::string::npos) << refused(loop);
+}
+
+}  // namespace
+}  // namespace codetta::test
