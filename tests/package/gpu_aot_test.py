@@ -321,27 +321,32 @@ for n in (64, 33):
     def check_begun(self, pretended):
         """What is known of rows only behind a size that the call computes takes other kernels from the beginning, but not
         where the first part has written over what it reads."""
-        text = ('def begun(a: f32["m"], x: bf16["m", "n"], w: bf16["n", 4096]):\n    h = a * 2.0\n'
+        text = ('def begun(a: f32["m", 8], x: bf16["m", "n"], w: bf16["n", 4096]):\n    h = a * 2.0\n'
                 '    count = cast(sum(cast(h > 0.0, i32), keepdim=False), u8)\n    y = x[:count] @ w\n    return h, y\n')
         (WORK / "begun.py").write_text(text)
-        (WORK / "spent.py").write_text(text.replace("begun", "spent").replace('f32["m"]', 'donated[f32["m"]]'))
+        (WORK / "spent.py").write_text(text.replace("begun", "spent").replace('f32["m", 8]', 'donated[f32["m", 8]]'))
         script = SCRIPT + """import json
 name = sys.argv[2]
 error = getattr(l, name + "_get_last_error")
 error.restype = ctypes.c_char_p
 for n in (4096, 33):
     sizes = [ctypes.c_int64(4096), ctypes.c_int64(n), ctypes.c_int64(4096), None]
-    status = getattr(l, name + "_" + name)(*memory(5, 64 << 20), *sizes)
+    a, x, w, h, y = memory(5, 64 << 20)
+    status = getattr(l, name + "_" + name)(a, x, w, a if sys.argv[3:] else h, y, *sizes)
     print(json.dumps([status, error().decode(), [one[0] for one in launches()]]))
 """
         made = {}
-        for name in ("begun", "spent"):
+        for name, *in_place in (("begun",), ("begun", "in place"), ("spent",)):
             path = WORK / f"lib{name}.so"
-            codetta("build", WORK / f"{name}.py", "-o", path, "--target", TARGET, "--hint", "m=4096", "--hint", "n=4096")
-            done = subprocess.run([sys.executable, "-c", script, path, name], capture_output=True, text=True, env=pretended)
-            made[name] = [json.loads(line) for line in done.stdout.splitlines()]
-            self.assertEqual((len(made[name]), done.returncode), (2, 0), done.stdout + done.stderr)
-        self.assertEqual([call[0] for call in made["begun"] + made["spent"]], [0, 0, 0, -2], made)
+            if not in_place:
+                codetta("build", WORK / f"{name}.py", "-o", path, "--target", TARGET, "--hint", "m=4096", "--hint", "n=4096")
+            done = subprocess.run([sys.executable, "-c", script, path, name, *in_place], capture_output=True, text=True, env=pretended)
+            made[(in_place or [name])[0]] = calls = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual((len(calls), done.returncode), (2, 0), done.stdout + done.stderr)
+        self.assertEqual([call[0] for call in made["begun"] + made["in place"] + made["spent"]], [0, 0, 0, -2, 0, -2], made)
+        self.assertEqual(made["in place"][0][2], made["begun"][0][2], "where rows are aligned it is a call like others")
+        self.assertEqual(made["in place"][1][2], made["spent"][1][2], "what has run is not run again over what it wrote")
+        self.assertRegex(made["in place"][1][1], "^E0(610|649): .*multiples? of")
         first = [one for one in made["spent"][1][2]]
         self.assertEqual(made["spent"][0][2][:len(first)], first, "the first part has run once")
         self.assertEqual(made["begun"][1][2][:len(first)] * 2, made["begun"][1][2][:len(first) * 2], "it has begun anew")
