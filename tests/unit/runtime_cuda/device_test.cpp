@@ -77,17 +77,41 @@ TEST_F(CudaDevice, PrimaryContextIsReleased) {
   EXPECT_EQ(fake_.retained, 1);
 }
 
+TEST_F(CudaDevice, ThreadsHaveContextsOfTheirOwn) {
+  const auto other = Device::open(driver_, 1).value();
+  std::vector<std::vector<DeviceAddress>> made(4);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < made.size(); ++t) {
+    threads.emplace_back([&, t] {
+      const auto& device = t % 2 == 0 ? device_ : other;
+      for (int i = 0; i < 50; ++i) {
+        made[t].push_back(device->allocate(64).value());
+        device->free(device->allocate(4096).value());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fake_.count("cuMemAlloc_v2"), 400U);
+  EXPECT_EQ(fake_.allocations.size(), 200U);
+  for (size_t t = 0; t < made.size(); ++t) {
+    for (const DeviceAddress address : made[t]) {
+      EXPECT_EQ(fake_.owners[address], static_cast<int>(t % 2));
+      (t % 2 == 0 ? device_ : other)->free(address);
+    }
+  }
+}
+
 TEST_F(CudaDevice, CurrentContextIsRestored) {
   const auto other = Device::open(driver_, 1).value();
   const ContextGuard outer = other->enter().value();
-  ASSERT_EQ(fake_.contexts.back(), static_cast<void*>(other->context()));
+  ASSERT_EQ(fake_.contexts().back(), static_cast<void*>(other->context()));
   const DeviceAddress memory = device_->allocate(1024).value();
-  EXPECT_EQ(fake_.contexts.back(), static_cast<void*>(other->context()));
+  EXPECT_EQ(fake_.contexts().back(), static_cast<void*>(other->context()));
   EXPECT_EQ(fake_.owners[memory], 0);
   device_->free(memory);
   fake_.fail["cuMemAlloc_v2"] = Status::OutOfMemory;
   EXPECT_FALSE(device_->allocate(1024));
-  EXPECT_EQ(fake_.contexts.size(), 1U) << "a failing call leaves the former context current, too";
+  EXPECT_EQ(fake_.contexts().size(), 1U) << "a failing call leaves the former context current, too";
   // Entering what is current pushes nothing.
   const size_t pushes = fake_.count("cuCtxPushCurrent_v2");
   const ContextGuard again = other->enter().value();
@@ -136,7 +160,7 @@ TEST_F(CudaDevice, EveryFailingCallIsReported) {
     fake_.fail[row.symbol] = Status::IllegalAddress;
     EXPECT_FALSE(row.works()) << row.symbol;
     fake_.fail.clear();
-    EXPECT_TRUE(fake_.contexts.empty()) << row.symbol << " left a context current";
+    EXPECT_TRUE(fake_.contexts().empty()) << row.symbol << " left a context current";
   }
   device_->free(memory);
 }

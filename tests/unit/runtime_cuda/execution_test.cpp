@@ -544,7 +544,7 @@ TEST_F(CudaExecution, FailedLaunchesAreReported) {
   Execution execution = prepare(make_package(64, 64, 64), bind(64, 64, 64)).value();
   fake_.fail["cuLaunchKernelEx"] = Status::IllegalAddress;
   expect(execution.run(nullptr), Code::device_failed, "cuLaunchKernelEx(codetta_test, stream = ");
-  EXPECT_TRUE(fake_.contexts.empty());
+  EXPECT_TRUE(fake_.contexts().empty());
 }
 
 // A kernel with several launches has written when one of them was made, even if the next one could not be.

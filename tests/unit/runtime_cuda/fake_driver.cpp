@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pretended libcuda.so.1: device memory is host memory, launches are written down, any call can be told to fail.
+// Calls come from any number of threads, one after the other; what is told and written down is read where no call is
+// made.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "device/gpu/abi.h"
 #include "device/gpu/step_abi.h"
@@ -16,6 +19,7 @@ using codetta::test::FakeLaunch;
 namespace {
 
 FakeDriver state;
+std::recursive_mutex one_at_a_time;  // what a stream is to call may call back
 // As drivers are at the end of a process: whoever calls one then is told.
 bool torn_down = false;
 struct TearDown {
@@ -101,7 +105,7 @@ std::string image_text(const char* image) {
   return {image, static_cast<size_t>(sections) + size_t{size} * count};
 }
 
-Context* current() { return state.contexts.empty() ? nullptr : static_cast<Context*>(state.contexts.back()); }
+Context* current() { return state.contexts().empty() ? nullptr : static_cast<Context*>(state.contexts().back()); }
 
 int attribute_value(int attribute) {
   switch (attribute) {
@@ -158,7 +162,8 @@ int attribute_value(int attribute) {
 
 }  // namespace
 
-#define ENTER(symbol) \
+#define ENTER(symbol)                                               \
+  const std::lock_guard<std::recursive_mutex> alone(one_at_a_time); \
   if (const Status status = enter(symbol); status != Status::Success) return status
 
 extern "C" {
@@ -170,6 +175,7 @@ void codetta_fake_keep(size_t bytes) { state.parameter_bytes = bytes; }
 // A line for each launch since it was asked last: function, grid, block, bytes of shared memory, parameters as hex.
 // False where `room` is too small.
 bool codetta_fake_launches(char* text, size_t room) {
+  const std::lock_guard<std::recursive_mutex> alone(one_at_a_time);
   std::string lines;
   for (const FakeLaunch& launch : state.launches) {
     const LaunchConfig& c = launch.config;
@@ -255,14 +261,14 @@ Status cuCtxGetCurrent(ContextHandle* context) {
 }
 Status cuCtxPushCurrent_v2(ContextHandle context) {
   ENTER("cuCtxPushCurrent_v2");
-  state.contexts.push_back(context);
+  state.contexts().push_back(context);
   return Status::Success;
 }
 Status cuCtxPopCurrent_v2(ContextHandle* context) {
   ENTER("cuCtxPopCurrent_v2");
-  if (state.contexts.empty()) return Status::InvalidContext;
-  *context = static_cast<ContextHandle>(state.contexts.back());
-  state.contexts.pop_back();
+  if (state.contexts().empty()) return Status::InvalidContext;
+  *context = static_cast<ContextHandle>(state.contexts().back());
+  state.contexts().pop_back();
   return Status::Success;
 }
 Status cuCtxSynchronize() {

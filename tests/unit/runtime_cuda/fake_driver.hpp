@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/cuda/abi.hpp"
@@ -58,21 +59,22 @@ struct FakeDriver {
   std::vector<std::string> calls;  // symbols, in order
   std::vector<FakeLaunch> launches;
   std::vector<FakeTensorMap> tensor_maps;
-  std::map<uint64_t, size_t> allocations;     // address -> bytes
-  std::map<uint64_t, int> owners;             // address -> device
-  std::set<const void*> streams;              // alive
-  std::set<const void*> capturing;            // streams under capture
-  std::set<const void*> invalidated;          // those whose capture an unsafe call has spoiled
-  std::vector<FakeLaunch> captured;           // of the stream that was captured last
-  int graphs = 0, executables = 0;            // alive
-  bool implicit_capture = false;              // a blocking stream of the context is captured
-  std::map<std::string, int> dynamic_shared;  // by function
-  int modules = 0, events = 0, retained = 0;  // alive
-  int pinned = 0;                             // pieces of host memory, alive
-  std::vector<void*> contexts;                // stack of the thread (tests use one)
+  std::map<uint64_t, size_t> allocations;                // address -> bytes
+  std::map<uint64_t, int> owners;                        // address -> device
+  std::set<const void*> streams;                         // alive
+  std::set<const void*> capturing;                       // streams under capture
+  std::set<const void*> invalidated;                     // those whose capture an unsafe call has spoiled
+  std::vector<FakeLaunch> captured;                      // of the stream that was captured last
+  int graphs = 0, executables = 0;                       // alive
+  bool implicit_capture = false;                         // a blocking stream of the context is captured
+  std::map<std::string, int> dynamic_shared;             // by function
+  int modules = 0, events = 0, retained = 0;             // alive
+  int pinned = 0;                                        // pieces of host memory, alive
+  std::map<std::thread::id, std::vector<void*>> stacks;  // of contexts, by thread
   int capture_mode = 0;
 
   void reset() { *this = FakeDriver(); }
+  std::vector<void*>& contexts() { return stacks[std::this_thread::get_id()]; }  // of the calling thread
   [[nodiscard]] size_t count(const std::string& symbol) const {
     size_t n = 0;
     for (const std::string& call : calls) n += call == symbol ? 1 : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The host part of a library for a GPU, over a pretended driver, which launches nothing and takes
- * one thread at a time: calls, bad arguments, and memory that is given back. */
+ * The host part of a library for a GPU, over a pretended driver, which launches nothing: calls, bad arguments, and memory
+ * that is given back. */
 #include <dlfcn.h>
 
 #include "gpu.h"
@@ -19,7 +19,7 @@ static void* memory(size_t bytes) {
   return made;
 }
 
-static void calls(void) {
+static void* calls(void* unused) {
   if (push(context) != 0) exit(3);
   for (int64_t m = 0; m < 200; m = m * 3 + 1) {
     uint16_t *x = memory(m > 0 ? (size_t)m * 128 : 2), *w = memory(64 * 128);
@@ -40,6 +40,7 @@ static void calls(void) {
   }
   void* popped = NULL;
   pop(&popped);
+  return unused;
 }
 
 int main(void) {
@@ -56,7 +57,7 @@ int main(void) {
   if (start == NULL || retain == NULL || allocate == NULL || give_back == NULL || push == NULL || pop == NULL) return 2;
   if (start(0) != 0 || retain(&context, 0) != 0) return 2;
   for (int i = 0; i < 3; ++i) {
-    calls();
+    in_two_threads(calls);
     gpu_release_memory();
   }
   return 0;
