@@ -168,7 +168,7 @@ Result<CudaOutput> CudaNvcc::compile(const CudaJob& job, const CudaCompileOption
   const std::string source(nvrtc_source_name);
   auto written = write_headers(folder.path(), included_headers(job.source, job.headers));
   if (written) written = write_work_file(folder.path() + "/" + source, job.source);
-  if (!written) return folder_failed(job.label, written.error().message(), {folder.path()});
+  if (!written) return folder_failed(job.label, written.error(), {folder.path()});
 
   CudaOutput output;
   const auto run = [&](const char* what, const std::string& result) -> Result<std::string> {

@@ -120,19 +120,36 @@ void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& 
   }
 }
 
-Error folder_failed(const std::string& label, const std::string& why, const std::vector<std::string>& parents) {
+namespace {
+
+bool is_no_room(const base::SystemError& why) {
+  return why.errno_value == EFBIG || why.errno_value == ENOSPC || why.errno_value == EDQUOT;
+}
+
+constexpr std::string_view help_no_room = "free space, or raise the limit of the size of files (ulimit -f)";
+
+}  // namespace
+
+Error folder_failed(const std::string& label, const base::SystemError& why, const std::vector<std::string>& parents) {
+  if (is_no_room(why)) {
+    return diag::error(diag::Code::compile_folder,
+                       fmt::format("there is no room for the temporary files of the compile{}",
+                                   label.empty() ? "" : " of '" + label + "'"))
+        .reason(why.message())
+        .help(std::string(help_no_room));
+  }
   return diag::error(diag::Code::compile_folder, fmt::format("no folder for the temporary files of the compile{}",
                                                              label.empty() ? "" : " of '" + label + "'"))
-      .reason(fmt::format("{} (tried {})", why, base::join(parents, ", ")))
+      .reason(fmt::format("{} (tried {})", why.message(), base::join(parents, ", ")))
       .help("make one of these folders writable, or choose a work folder that is");
 }
 
 Error start_failed(const FailedRun& run, const base::SystemError& why) {
-  if (why.errno_value == EFBIG || why.errno_value == ENOSPC || why.errno_value == EDQUOT) {
+  if (is_no_room(why)) {
     return diag::error(diag::Code::compile_folder,
                        fmt::format("there is no room for the source of {}", name_of(run.job)))
         .reason(why.message())
-        .help("free space, or raise the limit of the size of files (ulimit -f)");
+        .help(std::string(help_no_room));
   }
   auto error = diag::error(diag::Code::compiler_failed,
                            fmt::format("the compiler could not be started for {}", name_of(run.job)));

@@ -36,7 +36,7 @@ void show_errors(diag::ErrorBuilder& error, const std::vector<CompilerMessage>& 
 inline constexpr std::string_view help_timeout =
     "raise `compile_timeout_seconds`, free the machine, or run the command by hand to see what it does";
 
-Error folder_failed(const std::string& label, const std::string& why, const std::vector<std::string>& parents);
+Error folder_failed(const std::string& label, const base::SystemError& why, const std::vector<std::string>& parents);
 Error start_failed(const FailedRun& run, const base::SystemError& why);
 Error run_failed(const FailedRun& run, const base::ProcessResult& result);
 Error no_object(const FailedRun& run, const std::string& why);

@@ -104,13 +104,13 @@ Result<base::ProcessResult> run_clang(const HostCompiler& clang, const HipJob& j
                                       base::ProcessRequest request = {}) {
   const std::vector<CudaHeader> headers = included_headers(job.source, job.headers);
   if (auto written = write_headers(folder.path(), headers); !written)
-    return folder_failed(job.label, written.error().message(), {folder.path()});
+    return folder_failed(job.label, written.error(), {folder.path()});
   std::vector<std::string> arguments = hip_arguments(job, clang.major <= newest_with_options);
   arguments.push_back("-I" + folder.path());
   if (!job.precompiled.empty()) {
     const std::string header = folder.path() + "/prelude.pch";
     if (auto written = write_work_file(header, job.precompiled); !written)
-      return folder_failed(job.label, written.error().message(), {folder.path()});
+      return folder_failed(job.label, written.error(), {folder.path()});
     arguments.insert(arguments.end(), {"-Xclang", "-include-pch", "-Xclang", header});
   }
   arguments.insert(arguments.end(), output.begin(), output.end());

@@ -93,7 +93,7 @@ Result<void> HipLinker::write_objects() {
   }
   for (size_t i = 0; i < objects_.size(); ++i) {
     if (auto written = write_work_file(object_of(i), objects_[i]); !written)
-      return folder_failed(parts_[i].label, written.error().message(), {folder_.path()});
+      return folder_failed(parts_[i].label, written.error(), {folder_.path()});
   }
   return {};
 }

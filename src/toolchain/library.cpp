@@ -40,7 +40,7 @@ class LibraryBuild {
       how.mode = 0600;
       how.sync = false;
       const auto written = base::write_file_atomically(folder_ + "/" + file.path, file.bytes, how);
-      if (!written) return folder_failed(job_.name, written.error().message(), {folder_});
+      if (!written) return folder_failed(job_.name, written.error(), {folder_});
     }
     return {};
   }
@@ -103,7 +103,7 @@ class LibraryBuild {
     }
     LibraryOutput output;
     auto bytes = base::read_file(folder_ + "/library.so", max_linked_bytes);
-    if (!bytes) return folder_failed(job_.name, bytes.error().message(), {folder_});
+    if (!bytes) return folder_failed(job_.name, bytes.error(), {folder_});
     output.bytes = std::move(*bytes);
     output.seconds = ran->seconds;
     for (size_t i = 0; i < results_.size(); ++i) {

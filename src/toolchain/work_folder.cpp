@@ -53,7 +53,7 @@ Result<WorkFolder> make_work_folder(const WorkFolderWish& wish) {
     if (wish.sweep) sweep_folders(parent, wish.prefix);
     return made;
   }
-  return folder_failed(wish.label, last.message(), wish.parents);
+  return folder_failed(wish.label, last, wish.parents);
 }
 
 base::Expected<bool> write_work_file(const std::string& path, std::string_view text) {

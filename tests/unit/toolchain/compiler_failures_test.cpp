@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +115,30 @@ TEST_F(CompilerFailures, NoRoomForTemporaries) {
     EXPECT_EQ(run("exit 0\n").error().code(), 507);
     ASSERT_EQ(::chmod(folder().c_str(), 0700), 0);
   }
+}
+
+// What is wrong with the folder is then not that there is none.
+TEST_F(CompilerFailures, NoRoomForTheFilesOfALibrary) {
+  LibraryJob job;
+  job.name = "libnone.so";
+  job.units = {{"int x;", {"-O2"}, "unit"}};
+  job.files = {{"device/large.h", std::string(8192, ' ')}};
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit few = before;
+  few.rlim_cur = 4096;
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &few), 0);
+  const auto built = build_library(fake("exit 0\n"), job, options, 1);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(built);
+  const std::string said = built.error().render();
+  EXPECT_EQ(built.error().message(),
+            "error[E0507]: there is no room for the temporary files of the compile of 'libnone.so'");
+  EXPECT_NE(said.find("device/large.h: File too large"), std::string::npos) << said;
+  EXPECT_NE(said.find("ulimit -f"), std::string::npos) << said;
+  EXPECT_EQ(said.find("writable"), std::string::npos) << said;
 }
 
 TEST_F(CompilerFailures, TheChildSeesAScrubbedEnvironmentAndAnArgumentArray) {
