@@ -134,4 +134,17 @@ Result<Rotation> Rotation::make(const GemmArguments& arguments, const runtime::c
   return made;
 }
 
+Result<std::vector<Execution>> Rotation::prepare(const Kernel& kernel) const {
+  std::vector<Execution> executions;
+  for (const GemmArguments& copy : copies_) {
+    auto execution = kernel.prepare(copy);
+    if (!execution) {
+      if (execution.error().code() == static_cast<uint16_t>(diag::Code::device_memory)) break;
+      return std::move(execution).error();
+    }
+    executions.push_back(*std::move(execution));
+  }
+  return executions;
+}
+
 }  // namespace codetta::driver

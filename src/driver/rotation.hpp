@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "codetta/gemm.hpp"
+#include "codetta/kernel.hpp"
 #include "runtime/cuda/device.hpp"
 
 namespace codetta::driver {
@@ -23,6 +23,9 @@ class Rotation {
   // Errors: E0606, E0644, E0647 and its kin.
   static Result<Rotation> make(const GemmArguments& arguments, const runtime::cuda::DeviceRef& device);
 
+  // Over the copies, as many as there is device memory for the workspaces of. Valid while this lives. Errors: those of
+  // Kernel::prepare, but for E0643.
+  [[nodiscard]] Result<std::vector<Execution>> prepare(const Kernel& kernel) const;
   // Without the arguments themselves. Valid while this lives.
   [[nodiscard]] const std::vector<GemmArguments>& copies() const { return copies_; }
 

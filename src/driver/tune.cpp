@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -216,11 +217,9 @@ Result<void> Tuning::try_out(Contender& contender, const driver::Verification& e
     contender.executions.clear();
     return {};
   }
-  for (const GemmArguments& copy : rotation_.copies()) {
-    auto another = contender.kernel.prepare(copy);
-    if (!another) return fails(another.error());
-    contender.executions.push_back(*std::move(another));
-  }
+  auto others = rotation_.prepare(contender.kernel);
+  if (!others) return fails(others.error());
+  std::move(others->begin(), others->end(), std::back_inserter(contender.executions));
   auto sampler = driver::Sampler::make(contender.executions);
   if (!sampler) return fails(sampler.error());
   contender.sampler = *std::move(sampler);

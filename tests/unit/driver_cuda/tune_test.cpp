@@ -197,6 +197,30 @@ TEST_F(CudaTuning, CopiesLieAsTheTensorsDo) {
   EXPECT_EQ(driver::Rotation::make(p.arguments, device).value().copies().size(), 2U);
 }
 
+// Sixteen workspaces may be too many where one is not.
+TEST_F(CudaTuning, FewerSetsWhereTheirWorkspacesFindNoMemory) {
+  Context c = context();
+  const Problem p = problem(c, f32, plain, 64, 64, 4096);
+  const auto device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+  const auto rotation = driver::Rotation::make(p.arguments, device).value();
+  ASSERT_EQ(rotation.copies().size(), 15U);
+  size_t with_workspace = 0;
+  for (const Kernel& kernel : all(p, c).value()) {
+    const size_t before = fake_.count("cuMemAlloc_v2");
+    const auto first = kernel.prepare(p.arguments);
+    ASSERT_TRUE(first) << first.error().render();
+    if (fake_.count("cuMemAlloc_v2") != before + 1) continue;
+    fake_.works_before["cuMemAlloc_v2"] = 4;
+    fake_.fail["cuMemAlloc_v2"] = runtime::cuda::Status::OutOfMemory;
+    EXPECT_EQ(rotation.prepare(kernel).value().size(), 4U) << kernel.metadata().name;
+    fake_.fail["cuMemAlloc_v2"] = runtime::cuda::Status::IllegalAddress;
+    EXPECT_FALSE(rotation.prepare(kernel)) << "another failure is one";
+    fake_.fail.clear();
+    if (++with_workspace == 2) break;
+  }
+  EXPECT_GT(with_workspace, 0U);
+}
+
 TEST_F(CudaTuning, TimesOverSeveralSetsAndChecksOverTheCallers) {
   Context c = context();
   const Problem p = problem(c);
