@@ -7,7 +7,7 @@ execute_process(COMMAND git -C ${SOURCE} rev-parse HEAD OUTPUT_VARIABLE commit O
 if(NOT commit)
   set(commit no-git)
 endif()
-foreach(arguments IN ITEMS "--of;49" "--tails;--of;61" "--tails;--interpreted;--of;61")
+foreach(arguments IN ITEMS "--of;73" "--tails;--of;91" "--tails;--interpreted;--of;91")
   execute_process(COMMAND ${RUNNER} --slice ${commit} ${arguments} RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "the slice of ${commit} failed (${status}): numerics --slice ${commit} ${arguments}")

@@ -11,12 +11,16 @@ import shutil
 import sys
 import unittest
 
-from aot_support import SOURCE, WORK, codetta, npy, npy_data, run
+from aot_support import SOURCE, WORK, codetta, npy, npy_data, quick, run
 from commit_slice import of_this_commit
 
 
 class Reproducers(unittest.TestCase):
     """One kernel of a program as a folder, whose program computes the bits of a run in process."""
+
+    @classmethod
+    def setUpClass(cls):
+        os.environ["CXX"] = str(quick())  # of build.sh
 
     def reproduce(self, program, kernel, *options):
         folder = WORK / ("repro_" + re.sub(r"\W", "_", kernel))
