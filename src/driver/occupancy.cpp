@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.hpp"
+
 namespace codetta::driver {
 namespace {
 
@@ -23,8 +25,6 @@ struct Unit {
 constexpr Unit cdna{"compute unit", 1, 64, 4, 8, 512, 8}, rdna{"work-group processor", 2, 32, 4, 16, 1536, 24};
 bool is_amd(const plan::GpuFacts& gpu) { return gpu.arch.starts_with("gfx"); }
 const Unit& unit_of(const plan::GpuFacts& gpu) { return gpu.arch.starts_with("gfx9") ? cdna : rdna; }
-
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 struct Limits {
   int64_t threads, blocks;
@@ -49,7 +49,7 @@ Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape&
       amd ? Limits{unit.simds * unit.waves * unit.wave, unit.simds * unit.waves} : limits_of(gpu.arch);
   Occupancy result;
   result.warps_max = limits.threads / lanes;
-  const int64_t warps = ceil_div(std::max(config.threads, 1), lanes);
+  const int64_t warps = base::ceil_div<int64_t>(std::max(config.threads, 1), lanes);
   int64_t static_shared = 0;
   for (const toolchain::PtxasRemarks& kernel : remarks) {
     if (kernel.kernel != "codetta_gemm" && remarks.size() > 1) continue;
@@ -67,20 +67,21 @@ Occupancy occupancy(const package::GpuGemmConfig& config, const plan::GemmShape&
     const int64_t lds = std::max<int64_t>(config.shared_bytes, static_shared);
     if (lds > 0) limit(unit.compute_units * gpu.shared_per_sm / lds, "LDS");
     if (result.registers > 0)
-      limit(unit.simds * (unit.registers / (ceil_div(result.registers, unit.portion) * unit.portion)) / warps,
+      limit(unit.simds * (unit.registers / (base::ceil_div<int64_t>(result.registers, unit.portion) * unit.portion)) /
+                warps,
             "registers");
   } else {
     limit(gpu.shared_per_sm / (config.shared_bytes + static_shared + reserved_shared), "shared memory");
   }
   if (result.registers > 0 && !amd) {
-    const int64_t of_warp = ceil_div(int64_t{result.registers} * 32, register_unit) * register_unit;
+    const int64_t of_warp = base::ceil_div<int64_t>(int64_t{result.registers} * 32, register_unit) * register_unit;
     limit(registers_per_sm / of_warp / warps, "registers");
   }
   result.warps = result.blocks * warps;
   const int64_t cols = shape.n / std::max<int64_t>(ways, 1), tile_cols = std::max<int64_t>(config.tile_n / ways, 1);
   const plan::GemmShape seen = plan::spread_rows(shape, config.spread_a);
-  result.tiles = ceil_div(seen.m, std::max(config.tile_m, 1)) * ceil_div(cols, tile_cols) * seen.batch *
-                 std::max(config.k_split, 1);
+  result.tiles = base::ceil_div<int64_t>(seen.m, std::max(config.tile_m, 1)) *
+                 base::ceil_div<int64_t>(cols, tile_cols) * seen.batch * std::max(config.k_split, 1);
   const int64_t units = amd ? gpu.sms / unit.compute_units : gpu.sms;
   const int64_t at_once = std::max<int64_t>(result.blocks, 1) * std::max<int64_t>(units, 1);
   result.waves = static_cast<double>(result.tiles) / static_cast<double>(at_once);

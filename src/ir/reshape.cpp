@@ -5,18 +5,13 @@
 
 namespace codetta::ir {
 
-namespace {
-
-bool is_one(const Dim& dim) { return dim == Dim::constant(1); }
-
-}  // namespace
-
 std::vector<ReshapeSegment> reshape_segments(const std::vector<Dim>& to, const std::vector<Dim>& from) {
+  const Dim one = Dim::constant(1);
   std::vector<ReshapeSegment> segments;
   size_t i = to.size(), j = from.size();
   while (true) {
-    while (i > 0 && is_one(to[i - 1])) --i;
-    while (j > 0 && is_one(from[j - 1])) --j;
+    while (i > 0 && to[i - 1] == one) --i;
+    while (j > 0 && from[j - 1] == one) --j;
     if (i == 0 && j == 0) return segments;
     if (i == 0 || j == 0) return {};
     // The shortest pair of runs whose products agree, by trying every length: ranks are small.
@@ -25,16 +20,16 @@ std::vector<ReshapeSegment> reshape_segments(const std::vector<Dim>& to, const s
       for (size_t a = 1; a < total && a <= i && !found; ++a) {
         const size_t b = total - a;
         if (b > j) continue;
-        Dim left = Dim::constant(1), right = Dim::constant(1);
+        Dim left = one, right = one;
         for (size_t d = i - a; d < i; ++d) left = left * to[d];
         for (size_t d = j - b; d < j; ++d) right = right * from[d];
         if (!(left == right)) continue;
         ReshapeSegment segment;
         for (size_t d = i - a; d < i; ++d) {
-          if (!is_one(to[d])) segment.to.push_back(d);
+          if (to[d] != one) segment.to.push_back(d);
         }
         for (size_t d = j - b; d < j; ++d) {
-          if (!is_one(from[d])) segment.from.push_back(d);
+          if (from[d] != one) segment.from.push_back(d);
         }
         segments.push_back(std::move(segment));
         i -= a;

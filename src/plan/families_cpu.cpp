@@ -29,8 +29,6 @@ constexpr CpuFamilyInfo families[] = {
     {CpuFamily::Fused, "fused", no_limit, no_limit, no_limit, no_limit, true, false},
 };
 
-bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
-
 // The product that multiplies the operands as they are stored.
 std::optional<Product> native_product(const GemmShape& shape) {
   const DType a = shape.a, b = shape.b;
@@ -42,7 +40,7 @@ std::optional<Product> native_product(const GemmShape& shape) {
     if (a == DType::bf16 && b == DType::bf16) return Product::bf16;
     return std::nullopt;
   }
-  if (is_byte(a) && is_byte(b))
+  if (types::is_byte(a) && types::is_byte(b))
     return b == DType::i8 ? (a == DType::i8 ? Product::s8s8 : Product::u8s8)
                           : (a == DType::i8 ? Product::s8u8 : Product::u8u8);
   if (a == DType::i16 && b == DType::i16) return Product::int16;

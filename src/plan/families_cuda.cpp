@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/checked.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::plan {
@@ -35,12 +36,11 @@ constexpr std::array families{
 constexpr int64_t static_shared = 48 << 10;  // of a block, what every architecture gives without asking
 constexpr int64_t max_grid = INT32_MAX;      // blocks along x
 
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
 int64_t simt_blocks(const GpuProblem& p, const GpuGemmConfig& c) {
-  const auto tiles = static_cast<double>(ceil_div(std::max<int64_t>(p.shape.m, 1), c.tile_m)) *
-                     static_cast<double>(ceil_div(std::max<int64_t>(p.root_cols(), 1), c.tile_n / p.ways())) *
-                     static_cast<double>(std::max<int64_t>(p.shape.batch, 1)) * c.k_split;
+  const auto tiles =
+      static_cast<double>(base::ceil_div<int64_t>(std::max<int64_t>(p.shape.m, 1), c.tile_m)) *
+      static_cast<double>(base::ceil_div<int64_t>(std::max<int64_t>(p.root_cols(), 1), c.tile_n / p.ways())) *
+      static_cast<double>(std::max<int64_t>(p.shape.batch, 1)) * c.k_split;
   return tiles > 1e18 ? INT64_MAX : static_cast<int64_t>(tiles);
 }
 
@@ -59,7 +59,7 @@ GpuGemmConfig simt_base(const GpuProblem& p, int tile_m, int width) {
   c.piece_cols = width;
   // At most 8 elements of a factor in a thread's registers on their way: more of fp8 spill.
   c.tile_k = std::min(c.tile_m, c.tile_n) < 32 ? 8 : 16;
-  c.threads = static_cast<int32_t>(ceil_div(int64_t{tile_m} / 4 * (c.tile_n / 4), 32) * 32);
+  c.threads = static_cast<int32_t>(base::ceil_div<int64_t>(int64_t{tile_m} / 4 * (c.tile_n / 4), 32) * 32);
   c.whole_rows = holds_rows(p, c.piece_cols);
   return c;
 }
@@ -268,7 +268,8 @@ Mainloop simt_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   if (c.accumulator == DType::i64) lanes = 16;  // four instructions each
   // 4 x 4 accumulators a thread: 8 loads from shared memory for 16 multiply-adds.
   constexpr double efficiency = 0.4;
-  const double k = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
+  const double k =
+      static_cast<double>(base::ceil_div<int64_t>(base::ceil_div<int64_t>(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
   Mainloop loop;
   loop.clocks = c.tile_m * c.tile_n * k / lanes / efficiency + 40 * k / c.tile_k;
   loop.bytes = k * static_cast<double>(c.tile_m * types::byte_size(c.a_dtype) + c.tile_n * types::byte_size(c.b_dtype));

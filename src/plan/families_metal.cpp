@@ -37,8 +37,6 @@ int64_t sixteens(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 // The type in which the matrices of a SIMD group hold a factor: 8-bit floats become f16, exactly.
 DType multiplied(DType stored) { return types::byte_size(stored) == 1 ? DType::f16 : stored; }
 
-bool is_float8(DType dtype) { return dtype == DType::f8e4m3 || dtype == DType::f8e5m2; }
-
 bool anywhere_metal(const GpuProblem&) { return true; }
 
 int64_t metal_groups(const GpuProblem& p, const GpuGemmConfig& c) {
@@ -141,7 +139,7 @@ Mainloop metal_simt_mainloop(const GpuProblem&, const GpuGemmConfig& c) {
 
 bool takes_simdgroup(DType a, DType b) {
   const bool wide = a == b && (a == DType::f32 || a == DType::f16 || a == DType::bf16);
-  return wide || (is_float8(a) && is_float8(b));
+  return wide || (types::is_float8(a) && types::is_float8(b));
 }
 
 // Rows, root columns, SIMD groups: 16 x 16 to 32 x 32 accumulators each.

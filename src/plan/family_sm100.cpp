@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/checked.hpp"
 #include "device/cuda/tcgen05_bits.h"
 #include "plan/copy_engine.hpp"
 #include "plan/families_cuda.hpp"
@@ -18,15 +19,11 @@ namespace {
 namespace bits = codetta::gpu::ptx;
 
 constexpr int span_bytes = 128;  // of K in a stage: one swizzle span
-constexpr int rows = 128;        // of a block's tile: the lanes of tensor memory
+constexpr int block_rows = 128;  // of a block's tile: the lanes of tensor memory
 constexpr int max_stages = 12;
 constexpr int64_t least_slice = 512;  // steps of K, below which a slice costs more than it saves
 constexpr int64_t max_grid = INT32_MAX;
 constexpr int64_t shared_limit = 232448;  // bytes of a block, CUDA programming guide, compute capabilities 10.x
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
-bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
 
 // Blocks that work on one product, and columns of the tile: first, last, step.
 struct Tiles {
@@ -35,9 +32,9 @@ struct Tiles {
 constexpr std::array tile_table{Tiles{2, 64, 256, 32}, Tiles{1, 32, 256, 32}, Tiles{1, 16, 16, 16}};
 
 bool multiplies(const GemmShape& s) {
-  if (is_byte(s.a)) return is_byte(s.b) && s.accumulator == DType::i32;
+  if (types::is_byte(s.a)) return types::is_byte(s.b) && s.accumulator == DType::i32;
   if (s.accumulator != DType::f32) return false;
-  if (is_float8(s.a)) return is_float8(s.b);
+  if (types::is_float8(s.a)) return types::is_float8(s.b);
   return s.a == s.b && (s.a == DType::bf16 || s.a == DType::f16 || s.a == DType::f32);
 }
 
@@ -87,13 +84,13 @@ Sm100Shape sm100_shape(const package::EpilogueProgram& epilogue, const GpuGemmCo
   const int span = static_cast<int>(span_bytes / types::byte_size(c.a_dtype));
   const int parts = ways == 1 ? 1 : std::max(ways / c.cluster_m, 1);
   Sm100Shape s;
-  s.a_boxes = c.a_k_major ? 1 : rows / span;
+  s.a_boxes = c.a_k_major ? 1 : block_rows / span;
   s.b_boxes = c.b_k_major ? parts : parts * ((block_n / parts + span - 1) / span);
   s.b_box_cols = c.b_k_major ? block_n / parts : span;
   const int64_t b_bytes = c.b_k_major ? int64_t{block_n} * span_bytes : s.b_boxes * c.tile_k * span_bytes;
-  s.stage_bytes = int64_t{rows} * span_bytes + b_bytes;
-  s.piece_bytes = int64_t{rows} * (c.piece_cols + 4) * 4 * ways;
-  s.scratch_bytes = (piece_layout(epilogue, c).scratch_bytes(rows) + 127) / 128 * 128;
+  s.stage_bytes = int64_t{block_rows} * span_bytes + b_bytes;
+  s.piece_bytes = int64_t{block_rows} * (c.piece_cols + 4) * 4 * ways;
+  s.scratch_bytes = (piece_layout(epilogue, c).scratch_bytes(block_rows) + 127) / 128 * 128;
   // Behind stages and pieces: barriers of stages, of two sets of accumulators and three answers; answers; two words.
   s.shared_bytes = c.stages * s.stage_bytes + c.consumers * (s.piece_bytes + s.scratch_bytes) + 16 * c.stages +
                    16 * (2 + 3) + 16 * 3 + 16;
@@ -116,7 +113,7 @@ std::optional<Rejection> refuse_sm100(const GpuProblem& p) {
                           "and this is {} x {} into {}",
                           dtype_name(s.a), dtype_name(s.b), dtype_name(s.accumulator)));
   }
-  if (is_byte(s.a) && p.gpu.arch != "sm_100a") {
+  if (types::is_byte(s.a) && p.gpu.arch != "sm_100a") {
     return no(diag::Code::isa_lacks,
               fmt::format("8-bit integer products (kind::i8) belong to sm_100a, and {} has none", p.gpu.arch));
   }
@@ -140,21 +137,21 @@ std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
   base.b_k_major = b.k_major;
   base.pack_a = a.packed;
   base.pack_b = b.packed;
-  base.tile_m = base.piece_rows = rows;
+  base.tile_m = base.piece_rows = block_rows;
   base.tile_k = static_cast<int32_t>(span_bytes / element);
   base.persistent = true;
   base.alignment = map_alignment;
   std::vector<GpuGemmConfig> result;
   for (const Tiles& row : tile_table) {
-    const int64_t tiles_m = ceil_div(s.m, rows);
+    const int64_t tiles_m = base::ceil_div<int64_t>(s.m, block_rows);
     if (row.blocks > tiles_m) continue;
     for (int32_t tile_n = row.first; tile_n <= row.last; tile_n += row.step) {
       if (tile_n % (16 * p.ways()) != 0) continue;
       const int64_t width = tile_n / p.ways();
       if (width >= cols + 32 && tile_n > row.first) continue;  // a narrower tile holds all columns
       if (tile_n < 32 && cols > 16) continue;
-      const double tiles = static_cast<double>(ceil_div(tiles_m, row.blocks) * row.blocks) *
-                           static_cast<double>(ceil_div(cols, width) * s.batch);
+      const double tiles = static_cast<double>(base::ceil_div<int64_t>(tiles_m, row.blocks) * row.blocks) *
+                           static_cast<double>(base::ceil_div<int64_t>(cols, width) * s.batch);
       if (tiles * package::max_k_split >= 4e9) continue;  // units of work are counted in 32 bits
       for (const int32_t consumers : {1, 2}) {
         GpuGemmConfig c = base;
@@ -187,7 +184,8 @@ std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
 Mainloop sm100_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const Sm100Shape shape = sm100_shape(p.epilogue, c);
   constexpr double efficiency = 0.95;
-  const auto blocks = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k));
+  const auto blocks =
+      static_cast<double>(base::ceil_div<int64_t>(base::ceil_div<int64_t>(p.shape.k, c.k_split), c.tile_k));
   // 128 x n x 32 bytes of K take n / 2 clocks at the data sheet's rate (2250 TFLOP/s of bf16 on 148 multiprocessors),
   // and longer where reading the factors and copying the next ones takes more than 128 bytes of shared memory a clock.
   const double moved = static_cast<double>(shape.stage_bytes) / 4 * 2, step = std::max(c.tile_n / 2.0, moved / 128);
@@ -200,7 +198,7 @@ Mainloop sm100_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   loop.note = fmt::format(
       "{} stages of {} x {} x {} in {:.0f} clocks a step of 32 bytes, from data sheets: this family has not run on a "
       "GPU",
-      c.stages, rows * c.cluster_m, c.tile_n, c.tile_k, step);
+      c.stages, block_rows * c.cluster_m, c.tile_n, c.tile_k, step);
   return loop;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/checked.hpp"
 #include "plan/families_cuda.hpp"
 #include "plan/refusals.hpp"
 #include "types/dtype.hpp"
@@ -25,8 +26,6 @@ constexpr double half_lines = 1.08, queued = 0.1, enough_in_flight = 8 << 20;
 // How long a vector of a made factor waits for what it reads of its place along K alone (one row, an H100).
 constexpr double settling_clocks = 1000;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Rows and accumulator columns of a tile, and the warps that share it.
 struct Tile {
   int32_t m, n, warps;
@@ -38,14 +37,11 @@ constexpr std::array tile_table{Tile{128, 256, 8}, Tile{256, 128, 8}, Tile{128, 
 // For columns in three parts (queries, keys and values): few rows of widths that three divides.
 constexpr std::array thirds{Tile{32, 192, 4}, Tile{16, 192, 4}};
 
-bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
-bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
-
 // The instructions of device/cuda/mma.h.
 bool multiplies(const GemmShape& s) {
   if (s.a == DType::f64) return s.b == DType::f64;
-  if (is_byte(s.a)) return is_byte(s.b) && s.accumulator == DType::i32;
-  if (is_float8(s.a)) return is_float8(s.b) && s.accumulator == DType::f32;
+  if (types::is_byte(s.a)) return types::is_byte(s.b) && s.accumulator == DType::i32;
+  if (types::is_float8(s.a)) return types::is_float8(s.b) && s.accumulator == DType::f32;
   return s.a == s.b && s.accumulator == DType::f32 && (s.a == DType::bf16 || s.a == DType::f16 || s.a == DType::f32);
 }
 
@@ -134,14 +130,14 @@ double rate_of(int arch, DType dtype, package::MathMode math) {
   if (dtype == DType::f64) return arch == 80 ? 64 : arch == 90 ? 235 : arch == 100 || arch == 103 ? 32 : 2;
   const double half = arch == 90 ? 1270 : arch == 80 || hopper ? 1024 : 512;
   if (dtype == DType::f32) return half * (hopper ? 0.41 : 0.5) / (math == package::MathMode::Tf32x3 ? 3 : 1);
-  if (is_float8(dtype) && hopper) return half * 0.85;  // converted to f16 first
+  if (types::is_float8(dtype) && hopper) return half * 0.85;  // converted to f16 first
   return types::byte_size(dtype) == 1 ? 2 * half : half;
 }
 
 double units_of(const GpuProblem& p, const GpuGemmConfig& c) {
   const int64_t width = c.tile_n / p.ways();
-  return static_cast<double>(p.shape.batch * ceil_div(p.root_cols(), width) * c.k_split) *
-         static_cast<double>(ceil_div(p.shape.m, c.tile_m));
+  return static_cast<double>(p.shape.batch * base::ceil_div<int64_t>(p.root_cols(), width) * c.k_split) *
+         static_cast<double>(base::ceil_div<int64_t>(p.shape.m, c.tile_m));
 }
 
 // Blocks that all multiprocessors hold. Shared memory decides; a block's own needs 1 KiB more.
@@ -164,7 +160,7 @@ double settling(const GpuProblem& p, const GpuGemmConfig& c, double k) {
     });
     if (!alone || (!is_a && factor.product > 0)) continue;
     const int64_t rows = is_a ? std::min<int64_t>(p.shape.m, c.tile_m) : c.tile_n;
-    vectors += ceil_div(rows * c.tile_k * element / 16, c.threads) * (16 / element / lanes);
+    vectors += base::ceil_div<int64_t>(rows * c.tile_k * element / 16, c.threads) * (16 / element / lanes);
   }
   const double units = units_of(p, c);
   return static_cast<double>(vectors) * k / c.tile_k * settling_clocks * std::ceil(units / slots_of(p, c)) /
@@ -176,7 +172,7 @@ double waiting_clocks(const GpuProblem& p, const GpuGemmConfig& c, double k) {
   const auto element = static_cast<double>(types::byte_size(c.b_dtype));
   const double element_b = p.shape.b_made ? p.shape.b_read_bytes : element;
   const double element_a = p.shape.a_made ? p.shape.a_read_bytes : element;
-  const auto tiles_m = static_cast<double>(ceil_div(p.shape.m, c.tile_m));
+  const auto tiles_m = static_cast<double>(base::ceil_div<int64_t>(p.shape.m, c.tile_m));
   const int64_t width = c.tile_n / p.ways();
   Waiting w;
   w.units = units_of(p, c);
@@ -226,7 +222,7 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
   if (s.a == DType::f32 && s.math == package::MathMode::Strict) {
     return no(diag::Code::family_dtypes, "tensor cores round f32 factors to tf32, and the program asks for strict f32");
   }
-  if (is_float8(s.a) && arch_number(p.gpu.arch) < 89) {
+  if (types::is_float8(s.a) && arch_number(p.gpu.arch) < 89) {
     return no(diag::Code::isa_lacks,
               fmt::format("{} has no 8-bit floating-point products; sm_89 and later have", p.gpu.arch));
   }
@@ -278,7 +274,7 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
       if (held > 128 || (c.alignment < 16 && held + copies * (c.alignment < 4 ? 5 : 2) > (c.alignment < 4 ? 104 : 128)))
         continue;
       // Since Hopper, products of 8-bit floats are made of several instructions with registers of their own.
-      if (is_float8(s.a) && arch_number(p.gpu.arch) >= 90 && held > (span > 128 ? 16 : 32)) continue;
+      if (types::is_float8(s.a) && arch_number(p.gpu.arch) >= 90 && held > (span > 128 ? 16 : 32)) continue;
       const bool thrice = s.math == package::MathMode::Tf32x3 && s.a == DType::f32;  // each factor in two parts
       if (thrice && (held > 32 || (span == 256 && tile.m > 16))) continue;
       // 64 x 64 of a warp leave no registers for anything else.
@@ -289,9 +285,9 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
       if (!split_fits(p, c) || !place(p, c)) continue;
       if (!makes_fit(p, c, held)) continue;
       if (s.products > 1 && c.alignment < 4) continue;  // elements by themselves are looked for within one B
-      const double tiles = static_cast<double>(ceil_div(s.m, tile.m)) * static_cast<double>(ceil_div(cols, width)) *
-                           static_cast<double>(s.batch);
-      if (tiles > static_cast<double>(max_blocks) || ceil_div(s.k, c.tile_k) > max_blocks) continue;
+      const double tiles = static_cast<double>(base::ceil_div<int64_t>(s.m, tile.m)) *
+                           static_cast<double>(base::ceil_div<int64_t>(cols, width)) * static_cast<double>(s.batch);
+      if (tiles > static_cast<double>(max_blocks) || base::ceil_div<int64_t>(s.k, c.tile_k) > max_blocks) continue;
       result.push_back(c);
       const auto split = std::min<int64_t>(
           {static_cast<int64_t>(2.0 * p.gpu.sms / tiles), s.k / least_slice, int64_t{package::max_k_split}});
@@ -310,7 +306,8 @@ Mainloop sm80_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   // Fragments of 64 x 64 a warp are read from shared memory as fast as they are multiplied; narrower ones are not.
   const double held = static_cast<double>(c.tile_m) * c.tile_n / c.consumers;
   const double efficiency = 0.85 * held / (held + 512) * (c.alignment >= 16 ? 1 : c.alignment >= 4 ? 0.85 : 0.35);
-  const double k = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
+  const double k =
+      static_cast<double>(base::ceil_div<int64_t>(base::ceil_div<int64_t>(p.shape.k, c.k_split), c.tile_k) * c.tile_k);
   const bool few = p.shape.m <= few_rows;
   Mainloop loop;
   loop.bytes = k * (c.tile_m + c.tile_n) * static_cast<double>(types::byte_size(c.a_dtype));

@@ -6,6 +6,7 @@
 #include <array>
 #include <numeric>
 
+#include "base/checked.hpp"
 #include "package/gpu_call.hpp"
 #include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
@@ -17,22 +18,17 @@
 namespace codetta::plan {
 namespace {
 
-constexpr int span = 128;  // bytes of K in a stage: one swizzle span
+constexpr int span_bytes = 128;  // bytes of K in a stage: one swizzle span
 constexpr int max_stages = 12;
 constexpr int64_t least_slice = 256;  // steps of K, below which a slice costs more than it saves
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
 
 bool two_level(const GpuGemmConfig& c) { return c.math == MathMode::Fp8TwoLevelAccumulation; }
 
 // What wgmma multiplies here. Only 16-bit factors may lie along M and N. It sums products of 8-bit floats with 13 bits
 // of fraction (docs/semantics.md), which has to be asked for.
 bool multiplies(const GemmShape& s) {
-  const auto byte = [](DType d) { return d == DType::i8 || d == DType::u8; };
-  if (byte(s.a)) return byte(s.b) && s.accumulator == DType::i32;
-  if (is_float8(s.a) && is_float8(s.b))
+  if (types::is_byte(s.a)) return types::is_byte(s.b) && s.accumulator == DType::i32;
+  if (types::is_float8(s.a) && types::is_float8(s.b))
     return s.accumulator == DType::f32 && product_rounding(s.math, s.a, s.b).each > 0;
   if (s.a != s.b || s.accumulator != DType::f32) return false;
   return s.a == DType::bf16 || s.a == DType::f16 || s.a == DType::f32;
@@ -115,8 +111,8 @@ bool place_copied(const GpuProblem& p, GpuGemmConfig& c, int most) {
       if (c.pingpong && part != 8) continue;  // loads are hidden anyway
       for (c.stages = most; c.stages >= least; --c.stages) {
         const Sm90Shape shape = sm90_shape(p.epilogue, c);
-        const int pieces =
-            static_cast<int>(ceil_div(c.tile_n / p.ways(), piece)) * c.tile_m / 64 / (c.pingpong ? 1 : c.consumers);
+        const int pieces = static_cast<int>(base::ceil_div<int64_t>(c.tile_n / p.ways(), piece)) * c.tile_m / 64 /
+                           (c.pingpong ? 1 : c.consumers);
         if (shape.shared_bytes > limit || shape.load_slots * part < std::min(pieces, 8)) continue;
         c.shared_bytes = static_cast<int32_t>(shape.shared_bytes);
         return true;
@@ -249,7 +245,7 @@ std::optional<Rejection> refuse_sm90(const GpuProblem& p) {
     return no(diag::Code::isa_lacks,
               fmt::format("wgmma and setmaxnreg belong to sm_90a, which {} code does not have", p.gpu.arch));
   }
-  if (is_float8(s.a) && is_float8(s.b) && s.accumulator == DType::f32 && !multiplies(s)) {
+  if (types::is_float8(s.a) && types::is_float8(s.b) && s.accumulator == DType::f32 && !multiplies(s)) {
     return no(diag::Code::family_dtypes,
               fmt::format("wgmma sums products of 8-bit floats with 13 bits of fraction, and the program's math is {}; "
                           "fp8_two_level_accum permits it of 128 at a time, fp8_fast_accum of all",
@@ -298,7 +294,7 @@ int32_t rows_of_stage(const GemmShape& s, const GpuGemmConfig& c) {
   if (s.any_m || s.batch != 1 || s.items != 1 || s.a_made || c.spread_a > 1 || c.pack_a || !c.a_k_major) return 0;
   if (c.tile_m > 128 || s.m > c.tile_m - 8 || s.m <= c.tile_m - 64) return 0;
   const int32_t step = 8 * c.cluster_n;  // boxes of whole swizzle atoms
-  auto rows = static_cast<int32_t>(ceil_div(s.m, step) * step);
+  auto rows = static_cast<int32_t>(base::ceil_div<int64_t>(s.m, step) * step);
   if (c.tile_m == 128) rows = std::max(rows, (c.tile_m - c.tile_n + step - 1) / step * step);
   return rows < c.tile_m && rows + c.tile_n >= c.tile_m ? rows : 0;
 }
@@ -313,7 +309,7 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   const auto factors = factors_of(p);
   const int64_t element = types::byte_size(s.a);
   GpuGemmConfig base = config_of(s, GpuFamily::Sm90);
-  base.math = s.a == DType::f32 || is_float8(s.a) ? s.math : MathMode::Strict;
+  base.math = s.a == DType::f32 || types::is_float8(s.a) ? s.math : MathMode::Strict;
   // Only 16-bit factors are read along M and N.
   const Reading a = reading_of(factors[0], element, element != 2), b = reading_of(factors[1], element, element != 2);
   base.a_k_major = a.k_major;
@@ -324,7 +320,7 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
     if (base.pack_a || !base.a_k_major) return {};
     base.lanes = 2;
   }
-  base.tile_k = static_cast<int32_t>(span / element);
+  base.tile_k = static_cast<int32_t>(span_bytes / element);
   if (b.packed && s.products > 1) return {};  // one B is copied
   base.persistent = true;
   base.alignment = map_alignment;
@@ -372,7 +368,7 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
       if (tile_n % (8 * p.ways()) != 0) continue;
       const int64_t width = tile_n / p.ways();
       if (width >= cols + 32 && tile_n > row.first) continue;  // a narrower tile holds all columns
-      const int64_t tiles_m = ceil_div(s.m, row.rows), tiles_n = ceil_div(cols, width);
+      const int64_t tiles_m = base::ceil_div<int64_t>(s.m, row.rows), tiles_n = base::ceil_div<int64_t>(cols, width);
       const double tiles = static_cast<double>(tiles_m) * static_cast<double>(tiles_n * s.batch);
       if (tiles * package::max_k_split >= 4e9) continue;                // units of work are counted in 32 bits
       if (row.pingpong && tiles <= static_cast<double>(sms)) continue;  // there is no second tile to hide under
@@ -450,7 +446,8 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const bool slower = c.math == MathMode::Fp8FastAccumulation && c.consumers == 2 && !c.pingpong;
   const double efficiency = slower ? 0.86 : c.consumers > 1 ? 0.97 : c.tile_m > 64 ? 0.8 : 0.9;
   const double wait = c.consumers == 1 ? 64 : 0;
-  const auto blocks = static_cast<double>(ceil_div(ceil_div(p.shape.k, c.k_split), c.tile_k));
+  const auto blocks =
+      static_cast<double>(base::ceil_div<int64_t>(base::ceil_div<int64_t>(p.shape.k, c.k_split), c.tile_k));
   // 64 x n x 32 bytes of K take n / 2 clocks, and longer the more bytes of shared memory a clock they need: those of
   // both factors, and those that the copy engine writes meanwhile. Fitted to what an H100 took (bench/NOTES.md): 1 up
   // to 146, 1.08 at 160 (128 x 128), 1.45 at 192 (64 x 128). Columns of B that come in blocks of 64 and are not all
@@ -465,7 +462,7 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   Mainloop loop;
   // 128 bytes that begin at 16 are in five sectors of L2 instead of four.
   const double sectors = c.spread_a > 1 ? 1.25 : 1;
-  loop.bytes = blocks * span * (sectors * c.tile_m / static_cast<double>(c.cluster_n) + loaded_n / c.cluster_m);
+  loop.bytes = blocks * span_bytes * (sectors * c.tile_m / static_cast<double>(c.cluster_n) + loaded_n / c.cluster_m);
   double products_clocks = blocks * (4.0 * c.tile_m / 64 * step + wait);
   // Sums of a stage are added by a warp in each quarter of a multiprocessor, an instruction a clock, once they have
   // come. Under the next stage's products that costs 2 %; else the other consumer's of the same tile go on, the longer
@@ -479,20 +476,21 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   }
   // While all blocks read the same few rows of A, L2 gives less than its rate: a third for 32 rows (measured).
   if (p.shape.m <= c.tile_m) {
-    const double tiles = static_cast<double>(ceil_div(p.root_cols(), c.tile_n / p.ways()) * p.shape.batch) * c.k_split;
+    const double tiles =
+        static_cast<double>(base::ceil_div<int64_t>(p.root_cols(), c.tile_n / p.ways()) * p.shape.batch) * c.k_split;
     const double active = std::clamp(tiles, 1.0, static_cast<double>(p.gpu.sms));
     // Where a stage brings no other rows than A's, that is beyond what the memory gives.
     const double share = c.a_rows > 0 && p.shape.m <= 64
                              ? 0.5
                              : std::min(1.0, 0.34 * std::max(static_cast<double>(p.shape.m), 32.0) / 32);
-    const double bytes = blocks * span * (static_cast<double>(p.shape.m) / c.cluster_n + loaded_n);
+    const double bytes = blocks * span_bytes * (static_cast<double>(p.shape.m) / c.cluster_n + loaded_n);
     products_clocks = std::max(products_clocks, bytes / (share * p.gpu.l2_rate / active) * p.gpu.ghz);
   }
   // A stage takes its time however little is multiplied, and longer the more rows it brings that lie outside of A: 64 x
   // 64 tiles in 64 blocks took 363 clocks with 8 rows, 320 with 32, 263 to 290 with 64, and 280 to 304 with 32 that
   // bring 32 (an H100). Of 96 rows two tiles of 64 take as much longer than of 128.
   const bool few = p.shape.m <= 64;
-  const int64_t brought = c.a_rows > 0 ? c.a_rows : ceil_div(p.shape.m, c.tile_m) * c.tile_m;
+  const int64_t brought = c.a_rows > 0 ? c.a_rows : base::ceil_div<int64_t>(p.shape.m, c.tile_m) * c.tile_m;
   const auto outside = static_cast<double>(brought - p.shape.m);
   if (c.consumers == 1 && (few || (p.shape.m < 128 && outside > 0)))
     products_clocks =
@@ -513,8 +511,8 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   // Blocks drift apart, and what neighbours read comes from L2 twice, but where a cluster brings it to both (an H100,
   // 128 x 128 in turns: with a cluster 1.20 times as fast at 31 tiles a multiprocessor, 1.08 at 24, 1.00 at 8; 128 x
   // 256 1.02 at 16).
-  const double tiles = static_cast<double>(ceil_div(p.shape.m, c.tile_m) * p.shape.batch) *
-                       static_cast<double>(ceil_div(p.root_cols(), c.tile_n / p.ways()));
+  const double tiles = static_cast<double>(base::ceil_div<int64_t>(p.shape.m, c.tile_m) * p.shape.batch) *
+                       static_cast<double>(base::ceil_div<int64_t>(p.root_cols(), c.tile_n / p.ways()));
   const double waves = tiles / static_cast<double>(p.gpu.sms), a_clock = loop.bytes / products_clocks;
   if (c.cluster_m * c.cluster_n == 1 && blocks > 1)
     products_clocks *= 1 + 0.08 * std::clamp((waves - 8) / 16, 0.0, 1.0) * std::min(1.0, a_clock / 64);

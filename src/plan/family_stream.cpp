@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/checked.hpp"
 #include "plan/families_cuda.hpp"
 #include "plan/refusals.hpp"
 #include "types/dtype.hpp"
@@ -29,23 +30,19 @@ constexpr double own_rate = 38;
 struct Form {
   int32_t threads, warps_k, cols, steps, chunk, most_rows;
 };
-constexpr std::array along_k{Form{128, 4, 32, 2, 1024, 16}, Form{256, 4, 64, 2, 1024, 32},
-                             Form{256, 8, 32, 4, 2048, 16}, Form{128, 4, 16, 4, 1024, 16},
-                             Form{256, 8, 32, 2, 2048, 16}};
+constexpr std::array forms_along_k{Form{128, 4, 32, 2, 1024, 16}, Form{256, 4, 64, 2, 1024, 32},
+                                   Form{256, 8, 32, 4, 2048, 16}, Form{128, 4, 16, 4, 1024, 16},
+                                   Form{256, 8, 32, 2, 2048, 16}};
 constexpr std::array across{Form{256, 8, 64, 2, 512, 16}, Form{128, 4, 64, 2, 256, 16}, Form{256, 4, 128, 2, 512, 16}};
 constexpr std::array across_words{Form{128, 4, 32, 4, 512, 16}, Form{128, 4, 64, 2, 256, 16}};
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 Rejection stream_rejection(diag::Code code, std::string text) {
   return cuda_rejection(GpuFamily::Stream, code, std::move(text));
 }
 
-bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
-bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }
-
 bool multiplies(const GemmShape& s) {
-  if (is_byte(s.a)) return is_byte(s.b) && s.accumulator == DType::i32;
-  if (is_float8(s.a)) return is_float8(s.b) && s.accumulator == DType::f32;
+  if (types::is_byte(s.a)) return types::is_byte(s.b) && s.accumulator == DType::i32;
+  if (types::is_float8(s.a)) return types::is_float8(s.b) && s.accumulator == DType::f32;
   return s.a == s.b && s.accumulator == DType::f32 && (s.a == DType::bf16 || s.a == DType::f16 || s.a == DType::f32);
 }
 
@@ -114,7 +111,7 @@ std::optional<Rejection> refuse_stream(const GpuProblem& p) {
     return no(diag::Code::family_dtypes, fmt::format("multiplies no {} x {} into {}", dtype_name(s.a), dtype_name(s.b),
                                                      dtype_name(s.accumulator)));
   }
-  if (is_float8(s.a) && arch_number(p.gpu.arch) < 89) {
+  if (types::is_float8(s.a) && arch_number(p.gpu.arch) < 89) {
     return no(diag::Code::isa_lacks,
               fmt::format("{} has no 8-bit floating-point products; sm_89 and later have", p.gpu.arch));
   }
@@ -152,11 +149,11 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
   const bool fmas = multiplies_by_fma(s);
   // More rows of strict f32 would fill the registers; across K, two tiles of 16 rows are faster than one of 32.
   const int64_t rows = std::clamp<int64_t>(s.m, 1, fmas ? 8 : base.b_k_major ? most_rows : 16);
-  base.tile_m = base.piece_rows = static_cast<int32_t>(ceil_div(rows, 8) * 8);
+  base.tile_m = base.piece_rows = static_cast<int32_t>(base::ceil_div<int64_t>(rows, 8) * 8);
   const int64_t chunk = p.chunk();
   if (p.ways() > 1 && !base.b_k_major && (chunk == 0 || chunk * element % load_bytes != 0)) return {};
   std::vector<GpuGemmConfig> result;
-  const std::span<const Form> forms = base.b_k_major ? std::span<const Form>(along_k)
+  const std::span<const Form> forms = base.b_k_major ? std::span<const Form>(forms_along_k)
                                       : element == 2 ? std::span<const Form>(across)
                                                      : std::span<const Form>(across_words);
   const auto block = static_cast<int>(base.b_k_major ? 8 : 128 / element);  // columns that a load brings
@@ -184,8 +181,8 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
     if (s.b_made && words + static_cast<double>(sums) > 80) continue;
     c.shared_bytes = static_cast<int32_t>(shape.shared_bytes);
     if (c.shared_bytes > std::min<int64_t>(p.gpu.shared_per_block, 96 << 10)) continue;
-    const double tiles = static_cast<double>(ceil_div(s.m, c.tile_m)) *
-                         static_cast<double>(ceil_div(p.root_cols(), c.piece_cols) * s.batch);
+    const double tiles = static_cast<double>(base::ceil_div<int64_t>(s.m, c.tile_m)) *
+                         static_cast<double>(base::ceil_div<int64_t>(p.root_cols(), c.piece_cols) * s.batch);
     if (tiles > static_cast<double>(max_blocks)) continue;
     result.push_back(c);
     // Slices of K until the device is full once.
@@ -209,9 +206,10 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
 Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const StreamShape shape = stream_shape(p.epilogue, c);
   const double element = static_cast<double>(types::byte_size(c.b_dtype));
-  const auto k = static_cast<double>(ceil_div(p.shape.k, c.k_split));
-  const auto tiles_m = static_cast<double>(ceil_div(p.shape.m, c.tile_m));
-  const double units = static_cast<double>(p.shape.batch * ceil_div(p.root_cols(), c.piece_cols)) * tiles_m * c.k_split;
+  const auto k = static_cast<double>(base::ceil_div<int64_t>(p.shape.k, c.k_split));
+  const auto tiles_m = static_cast<double>(base::ceil_div<int64_t>(p.shape.m, c.tile_m));
+  const double units =
+      static_cast<double>(p.shape.batch * base::ceil_div<int64_t>(p.root_cols(), c.piece_cols)) * tiles_m * c.k_split;
   const double slots = p.gpu.sms * resident(shape, c), waves = std::ceil(units / slots);
   const double element_a = p.shape.a_made ? p.shape.a_read_bytes : element;
   const double element_b = p.shape.b_made ? p.shape.b_read_bytes : element;

@@ -42,7 +42,7 @@ double rate(const GpuFacts& gpu, const CudaVendorConfig& config) {
 
 // A library's kernel is a little slower than its proposal before it; where the cost model sees no difference to a
 // kernel of our own, ours comes first.
-constexpr double efficiency = 0.8, of_rank = 0.03, prologue_us = 4;
+constexpr double vendor_efficiency = 0.8, of_rank = 0.03, prologue_us = 4;
 
 // Factors of 16-bit floats that 16 bytes at a time cannot be read of are multiplied by kernels for older devices, in
 // steps of this many along K and at a fraction of the rate (an H100, cuBLASLt 13.1: bench/NOTES.md). Others were not
@@ -73,7 +73,7 @@ std::vector<CostTerm> cost_terms(const GpuProblem& p, const VendorProblem& asked
       batch * m * n * steps / (rate(p.gpu, asked.config) * (unaligned ? unaligned_rate : 1) * std::max(p.gpu.sms, 1));
   // The last wave takes as long as a full one.
   const double waves = proposal.waves > 0 ? std::ceil(proposal.waves) / proposal.waves : 1;
-  const double multiply = clocks / (p.gpu.ghz * 1000) / efficiency * std::min(waves, 4.0);
+  const double multiply = clocks / (p.gpu.ghz * 1000) / vendor_efficiency * std::min(waves, 4.0);
   const double matrices = 1 + (asked.config.c >= 0 ? 1 : 0) + (asked.config.aux >= 0 ? 1 : 0);
   const double all = bytes(asked.config.a_dtype, (asked.a_batch == 0 ? 1 : batch) * m * k) +
                      bytes(asked.config.b_dtype, (asked.b_batch == 0 ? 1 : batch) * n * k) +

@@ -109,7 +109,7 @@ std::string gpu_kernel_row(const package::Kernel& kernel) {
                        base64(kernel.binary), py_quoted(kernel.name), py_quoted(symbol));
   }
   const auto* map = std::get_if<GpuMapConfig>(&kernel.config);
-  const GpuGemmConfig c = map != nullptr ? pieces_of(*map) : gpu(kernel.config);
+  const GpuGemmConfig c = map != nullptr ? pieces_of(*map) : package::gpu(kernel.config);
   const EpilogueProgram& e = kernel.epilogue;
   const auto number = [](auto value) { return static_cast<int>(value); };
   bool keeps = false;
