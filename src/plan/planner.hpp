@@ -146,6 +146,7 @@ class ProgramPlanner {
   const Alignment alignment_;
   Plan plan_;
   UnitProgram units_;
+  std::vector<ir::GraphRef> children_;                 // of branches and loops, which late_ points to
   std::map<std::string, LateSize, std::less<>> late_;  // by symbol
   std::vector<package::RangeGuard> late_checks_;
   std::vector<std::pair<uint32_t, uint32_t>> filled_;  // what is made, and the output that it is copied to

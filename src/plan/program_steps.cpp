@@ -312,6 +312,7 @@ Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vect
   }
   if (wanted.empty()) return block;
   CODETTA_TRY(const ir::GraphRef child, with_outputs(graph, kept));
+  children_.push_back(child);
   find_late_sizes(*child);
   GraphScope scope{*child, child, block, std::move(inputs), std::move(wanted)};
   scope.turn_bytes = turn_bytes;
