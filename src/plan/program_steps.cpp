@@ -87,8 +87,6 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
         graph.attr_as<ir::ExternAttr>(node).form == ir::ExternForm::Alloc)
       why = "what a function allocates is known when the call is over, and a branch or loop is planned before";
     if (!cpu && !kernels && op == Op::size_value) why = "a value says a size, and Metal's host text does not read any";
-    if (!cpu && kernels && op == Op::size_value && depth > 0)
-      why = "a value says a size, and a branch or loop is planned before it runs";
     if (op == Op::user_kernel) {
       const std::string& name = graph.attr_as<ir::UserKernelAttr>(node).name;
       why = user_refusal(name);

@@ -352,6 +352,47 @@ for n in (4096, 33):
         self.assertEqual(made["begun"][1][2][:len(first)] * 2, made["begun"][1][2][:len(first) * 2], "it has begun anew")
         self.assertRegex(made["spent"][1][1], "^E0(610|649): .*multiples? of")
 
+    def test_sizes_of_branches_and_loops(self):
+        """What a branch has behind a size is launched with it where the branch is taken, and nobody asks for the size where not."""
+        path, pretended = WORK / "libinner.so", {**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")}
+        (WORK / "inner.py").write_text(
+            'def up(x, k, w):\n    y = x[:k] @ w\n    z = y * rsqrt(mean(y * y, dim=-1) + 0.5)\n'
+            '    return concat(z, zeros(n - k, 64), dim=0)\n\n'
+            'def down(x, k, w):\n    return x @ w\n\n'
+            'def more(i, x, w, y):\n    return sum(y, keepdim=False) > 0.5\n\n'
+            'def turn(i, x, w, y):\n    return i + 1, x, w, y + sum(x[:i] @ w, dim=0)\n\n'
+            'def loops(x: f32["n", 64], w: f32[64, 64], c: i32):\n'
+            '    i, a, b, z = while_loop(more, turn, c, x, w, sum(x, dim=0))\n    return z\n\n'
+            'def inner(x: f32["n", 64], k: i64[()], w: f32[64, 64], p: bool[()]):\n'
+            '    y = cond(p, up, down, x, k, w)\n    return y\n')
+        self.assertIn("const auto rest_1 = [&](GpuFrame& frame)", codetta("emit", WORK / "inner.py", "--what=host", "--target", TARGET).stdout)
+        if HIP:  # its kernels take long to compile, and the text is the same
+            return
+        codetta("build", WORK / "inner.py", "--function", "inner", "--function", "loops", "-o", path, "--target", TARGET, "--hint", "n=512")
+        self.assertIn("The call computes the size", " ".join((WORK / "inner.h").read_text().replace("*", " ").split()))
+        module = codetta("emit", WORK / "inner.py", "--what=python", "--target", TARGET, "--hint", "n=512").stdout
+        compile(module, "inner_module.py", "exec")
+        script = SCRIPT + """import json
+l.inner_get_last_error.restype = ctypes.c_char_p
+driver.codetta_fake_keep(ctypes.c_size_t(64))
+x, k, w, p, y = memory(5, 1 << 18)
+for taken, rows in ((1, 40), (1, 300), (1, 0), (1, 513), (0, 513), (0, -7), (1, -7)):
+    ctypes.c_int64.from_address(k.value).value = rows
+    ctypes.c_bool.from_address(p.value).value = bool(taken)
+    status = l.inner_inner(x, k, w, p, y, ctypes.c_int64(512), None)
+    print(json.dumps([status, l.inner_get_last_error().decode(), launches()]))
+"""
+        done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, env=pretended)
+        calls = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual((len(calls), done.returncode), (7, 0), done.stdout + done.stderr)
+        self.assertEqual([call[0] for call in calls], [0, 0, 0, -2, 0, 0, -2], calls)
+        self.assertIn("E0610: k is 513, outside of 0 to 512; `x[:k]`, line 2, column 9", calls[3][1])
+        self.assertIn("E0610: k has no value: -7", calls[6][1])
+        grids = [[one[:4] for one in call[2]] for call in calls]
+        self.assertNotEqual(grids[0], grids[1], "fewer rows are fewer blocks")
+        self.assertEqual(grids[4], grids[5])
+        self.assertLess(len(grids[2]), len(grids[0]), "of no rows nothing is launched")
+
     def test_exports_and_needs(self):
         exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]
         self.assertEqual(sorted(exported), sorted(json.loads((WORK / "mlp.json").read_text())["exports"]))

@@ -90,7 +90,7 @@ Result<void> Execution::State::bind_constants() {
 
 // Points temporaries and scratch into `memory`, zeroes the counters and writes every launch's parameters.
 Result<void> Execution::State::place(DeviceAddress memory) {
-  CODETTA_CHECK_OK(end_late());  // it knows where temporaries were
+  for (const auto& [list, part] : late) CODETTA_CHECK_OK(end_late(*part));  // they know where temporaries were
   placed_at = memory;
   for (const StaticView& view : views) {
     DeviceAddress at = memory + static_cast<uint64_t>(view.offset);
@@ -158,11 +158,12 @@ Result<void> Execution::State::capture() {
   if (watch != nullptr)
     return not_one_graph("it is observed: each step is waited for",
                          "prepare it with an observer or as a graph, not both");
-  if (late != nullptr) {
-    const auto* define = std::get_if<package::DefineSymbol>(late->cause);
+  if (!late.empty()) {
+    const package::Step* cause = late.begin()->second->cause;
+    const auto* define = std::get_if<package::DefineSymbol>(cause);
     return not_one_graph(define != nullptr ? fmt::format("the size {} is read from device memory", define->symbol)
                                            : fmt::format("{} allocates what the steps behind it use",
-                                                         std::get_if<package::CallExtern>(late->cause)->name),
+                                                         std::get_if<package::CallExtern>(cause)->name),
                          "prepare it without a graph, or pass sizes as scalars");
   }
   const RelaxedCapture relaxed(device->driver());  // of this thread: captures of other streams stay valid
@@ -241,7 +242,7 @@ Dims Execution::filled(uint32_t buffer) const {
   const std::vector<types::Dim>& sizes = state_->package->buffers[buffer].filled;
   if (sizes.empty()) return state_->bindings.tensors[buffer].shape();
   const State* last = state_.get();
-  while (last->late != nullptr && last->late->rest != nullptr) last = last->late->rest.get();
+  while (last->own_late() != nullptr && last->own_late()->rest != nullptr) last = last->own_late()->rest.get();
   Dims filled;
   for (const types::Dim& size : sizes) filled.push_back(size.evaluate(last->symbols).value_or(0));
   return filled;
@@ -251,7 +252,7 @@ Result<void> Execution::check() const { return state_->check_faults(); }
 
 // What a late part looks at is known when there is one.
 bool Execution::looks() const { return state_->fault.get() != nullptr; }
-bool Execution::sizes_in_run() const { return state_->late != nullptr; }
+bool Execution::sizes_in_run() const { return !state_->late.empty(); }
 bool Execution::observed() const { return state_->watch != nullptr; }
 
 void Execution::set_ranges(NvtxRef ranges) { state_->ranges = std::move(ranges); }

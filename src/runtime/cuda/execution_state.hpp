@@ -27,7 +27,8 @@ struct Execution::State {
   // The steps behind one that only a run knows, and for what they were resolved.
   struct Late {
     const package::Step* cause = nullptr;  // a DefineSymbol of a value, or a CallExtern of alloc-form
-    size_t first = 0;                      // of the main list: the step behind it
+    size_t list = 0;                       // where it stands: 0 the main list, then child lists
+    size_t first = 0;                      // of that list: the step behind it
     std::unique_ptr<State> rest;
     std::vector<int64_t> made_for;
     std::optional<OwnedEvent> ran;  // behind the work of `rest`
@@ -56,10 +57,11 @@ struct Execution::State {
   FromOutside outside;
   std::map<const package::CallExtern*, ExternFunction> externs;
   Allocator* allocator = nullptr;
-  size_t first = 0;                  // of the main list: what stands before it is behind us
-  std::unique_ptr<Late> late;        // of the main list's end
-  std::shared_ptr<Results> results;  // of all parts
-  std::shared_ptr<Watch> watch;      // of all parts; null where nobody observes
+  // The list that lists[0] is the end of, and its first step: what stands before it is behind us.
+  size_t root = 0, first = 0;
+  std::map<size_t, std::unique_ptr<Late>> late;  // by list: of its end
+  std::shared_ptr<Results> results;              // of all parts
+  std::shared_ptr<Watch> watch;                  // of all parts; null where nobody observes
   Symbols symbols;
   std::vector<Launch> launches;
   std::vector<VendorLaunch> vendor_launches;
@@ -68,7 +70,7 @@ struct Execution::State {
   mutable std::optional<Error> found;      // by what is gone; check_faults() tells it
   mutable bool wrote = false;              // in the last run
   FaultWord fault;                         // of all of them; none where none of them looks at contents
-  std::vector<std::vector<Active>> lists;  // the main list, then child lists
+  std::vector<std::vector<Active>> lists;  // the list of `root`, then child lists
   std::vector<StaticView> views;
   struct Once {
     const package::Fill* step;
@@ -118,11 +120,16 @@ struct Execution::State {
   Result<void> run_step(const package::Step& step, StreamHandle stream) const;
   Result<void> fill(const package::Fill& step, StreamHandle stream) const;
   Result<void> call(const package::CallExtern& step, StreamHandle stream) const;
-  // What `late` waits for, then the rest of the main list.
-  Result<void> run_late(StreamHandle stream) const;
+  // What a late part waits for, then the rest of its list.
+  Result<void> run_late(Late& part, StreamHandle stream) const;
   Result<void> make_rest(Late& part, Symbols known) const;
-  // Waits for the work of what `late` has made; what its kernels have found is kept for check_faults().
-  Result<void> end_late() const;
+  // Waits for the work of what a late part has made; what its kernels have found is kept for check_faults().
+  Result<void> end_late(Late& part) const;
+  // The end of this state's own list.
+  [[nodiscard]] const Late* own_late() const {
+    const auto at = late.find(0);
+    return at == late.end() ? nullptr : at->second.get();
+  }
   void release_results() const;
   Result<bool> holds(uint32_t predicate, StreamHandle stream) const;
 

@@ -26,7 +26,8 @@ Result<void> Execution::State::run_list(size_t list, StreamHandle stream) const 
     wrote = wrote || package::writes(*active.step);
     if (watch != nullptr) CODETTA_CHECK_OK(tell(*active.step, begin, stream));
   }
-  return list == 0 && late != nullptr ? run_late(stream) : Result<void>();
+  const auto part = late.find(list);
+  return part != late.end() ? run_late(*part->second, stream) : Result<void>();
 }
 
 Result<void> Execution::State::run_active(const Active& active, StreamHandle stream) const {
@@ -83,7 +84,10 @@ Result<void> Execution::State::check_faults(FoundIn run) const {
   codetta::gpu::Fault taken{};
   if (codetta::gpu::host::take_fault(fault.get(), taken) && taken.step < step_launches.size())
     return step_launches[taken.step].error_of(taken, bindings, run);
-  return late != nullptr && late->rest != nullptr ? late->rest->check_faults(run) : Result<void>();
+  for (const auto& [list, part] : late) {
+    if (part->rest != nullptr) CODETTA_CHECK_OK(part->rest->check_faults(run));
+  }
+  return {};
 }
 
 // What prepare lets through beside launches.
@@ -134,8 +138,7 @@ void Execution::State::release_results() const {
   }
 }
 
-Result<void> Execution::State::run_late(StreamHandle stream) const {
-  Late& part = *late;
+Result<void> Execution::State::run_late(Late& part, StreamHandle stream) const {
   CODETTA_TRY(const bool capturing, device->capturing(stream));
   const auto* define = std::get_if<package::DefineSymbol>(part.cause);
   if (capturing) {
@@ -149,7 +152,11 @@ Result<void> Execution::State::run_late(StreamHandle stream) const {
   Symbols known = symbols;
   std::vector<int64_t> made_for;
   const int64_t begin = watch != nullptr ? watch->now() : 0;
-  if (define != nullptr) {
+  if (define != nullptr && package->buffers[define->buffer].is_scalar) {
+    const int64_t number = bindings.scalars[define->buffer].i;
+    CODETTA_CHECK_OK(define_symbol(*package, *define, TensorView(), number, known));
+    made_for = {number};
+  } else if (define != nullptr) {
     const TensorView& view = bindings.tensors[define->buffer];
     std::array<std::byte, 8> value{};
     CODETTA_CHECK_OK(device->download(value.data(), reinterpret_cast<DeviceAddress>(view.data()),
@@ -170,7 +177,7 @@ Result<void> Execution::State::run_late(StreamHandle stream) const {
   }
   if (watch != nullptr) CODETTA_CHECK_OK(tell(*part.cause, begin, stream));
   if (part.rest == nullptr || part.made_for != made_for) {
-    CODETTA_CHECK_OK(end_late());
+    CODETTA_CHECK_OK(end_late(part));
     if (found) return *std::exchange(found, std::nullopt);
     CODETTA_CHECK_OK(make_rest(part, std::move(known)));
     part.made_for = std::move(made_for);
@@ -185,14 +192,14 @@ Result<void> Execution::State::run_late(StreamHandle stream) const {
   return ran ? std::move(recorded) : ran;
 }
 
-Result<void> Execution::State::end_late() const {
-  if (late == nullptr || late->rest == nullptr) return {};
-  if (late->ran) CODETTA_CHECK_OK(late->ran->synchronize());
-  const Result<void> fine = late->rest->check_faults();
+Result<void> Execution::State::end_late(Late& part) const {
+  if (part.rest == nullptr) return {};
+  if (part.ran) CODETTA_CHECK_OK(part.ran->synchronize());
+  const Result<void> fine = part.rest->check_faults();
   if (!fine && !found) found = fine.error();
-  late->workspace = std::move(late->rest->own_workspace);
-  late->fault = std::move(late->rest->fault);
-  late->rest.reset();
+  part.workspace = std::move(part.rest->own_workspace);
+  part.fault = std::move(part.rest->fault);
+  part.rest.reset();
   return {};
 }
 
@@ -209,6 +216,7 @@ Result<void> Execution::State::make_rest(Late& part, Symbols known) const {
   rest->outside = outside;
   rest->allocator = allocator;
   rest->symbols = std::move(known);
+  rest->root = part.list == 0 ? root : part.list;
   rest->first = part.first;
   rest->results = results;
   rest->watch = watch;

@@ -32,7 +32,7 @@ class Execution::State::Preparing : PassiveSteps {
       step_ = &steps[i];
       position_ = i;
       CODETTA_CHECK_OK(std::visit(*this, steps[i]));
-      if (list == 0 && s_.late != nullptr) break;  // what is behind it is resolved in the run
+      if (s_.late.find(list) != s_.late.end()) break;  // what is behind it is resolved in the run
     }
     list_ = outer;
     return {};
@@ -40,9 +40,10 @@ class Execution::State::Preparing : PassiveSteps {
 
   Result<void> operator()(const package::DefineSymbol& step) {
     using From = package::DefineSymbol::From;
-    if (list_ != 0) return refused("symbols that a child list defines are not known before the run");
     const bool value = step.from == From::Value;
-    if (value && !p_.buffers[step.buffer].is_scalar) {
+    if (list_ != 0 && !value) return refused("symbols that a child list defines are not known before the run");
+    // What a list that is not run says may be no size.
+    if (value && (list_ != 0 || !p_.buffers[step.buffer].is_scalar)) {
       CODETTA_CHECK_OK(check_bound(step.buffer));
       wait();
       return {};
@@ -255,11 +256,12 @@ class Execution::State::Preparing : PassiveSteps {
   }
 
  private:
-  // The main list goes on in the run, behind this step.
+  // The list goes on in the run, behind this step.
   void wait() {
-    s_.late = std::make_unique<Late>();
-    s_.late->cause = step_;
-    s_.late->first = position_ + 1;
+    Late& part = *(s_.late[list_] = std::make_unique<Late>());
+    part.cause = step_;
+    part.list = list_;
+    part.first = position_ + 1;
   }
   [[nodiscard]] const CodettaTensor& output_of(uint32_t result, uint32_t output) const {
     return (*s_.results)[result][output];  // its call stands in front, in a part that has run
@@ -407,7 +409,9 @@ Result<void> Execution::State::check_late_places() {
     }
     return {};
   };
-  Result<void> fits = check_steps(std::span(package->steps).subspan(late->first));
+  const Late* behind = own_late();
+  Result<void> fits =
+      behind != nullptr ? check_steps(std::span(package->steps).subspan(behind->first)) : Result<void>();
   for (size_t i = 0; fits && i < package->step_lists.size(); ++i) fits = check_steps(package->step_lists[i]);
   unaligned = !fits;
   return fits;
@@ -420,14 +424,15 @@ Result<void> Execution::State::prepare() {
   pool_offset.resize(package->pools.size());
   pool_bytes.resize(package->pools.size());
   pool_address.resize(package->pools.size());
-  if (first == 0) {
+  const bool whole = root == 0 && first == 0;
+  if (whole) {
     bring_to_declared_rank();
     if (checked) CODETTA_CHECK_OK(check_places());
     CODETTA_CHECK_OK(bind_constants());
     if (checked) CODETTA_CHECK_OK(check_outputs(*package, bindings.tensors));
   }
-  CODETTA_CHECK_OK(Preparing(*this).walk(package->steps, 0));
-  return first == 0 && late != nullptr ? check_late_places() : Result<void>();
+  CODETTA_CHECK_OK(Preparing(*this).walk(root == 0 ? package->steps : package->step_lists[root - 1], 0));
+  return whole && !late.empty() ? check_late_places() : Result<void>();
 }
 
 }  // namespace codetta::runtime::cuda

@@ -2,6 +2,7 @@
 // Sizes that values give inside of branches and loops: runs against the oracle, plans, and what is refused.
 #include <gtest/gtest.h>
 
+#include "ir/print.hpp"
 #include "unit/driver/program_check.hpp"
 
 namespace codetta::test {
@@ -155,6 +156,52 @@ TEST_F(InnerSizes, WhatIsOutOfRangeIsToldWithItsPlace) {
   EXPECT_EQ(told(8), "ran");
   EXPECT_NE(told(3).find("error[E0610]"), std::string::npos) << told(3);
   EXPECT_NE(told(9).find("error[E0610]"), std::string::npos) << told(9);
+}
+
+TEST_F(InnerSizes, GraphsArePrintedAndRead) {
+  const std::string text =
+      "def up(x, k):\n    return sum(x[:k], dim=0)\n\n"
+      "def down(x, k):\n    return sum(x[k:], dim=0)\n\n"
+      "def f(x: f32[\"n\", 4], k: i64[()]):\n"
+      "    y = cond(k > 2, up, down, x, k) + sum(x[:k], dim=0)\n"
+      "    return y\n";
+  const Program program = Program::parse(text, "p.py").value();
+  const ir::Graph& graph = Program::Access::state(program)->graph;
+  const std::string printed = ir::print(graph);
+  for (const char* symbol : {"symbol=k)", "symbol=k_2)", "symbol=k_3)"})
+    EXPECT_NE(printed.find(symbol), std::string::npos) << printed;
+  const auto read = [](const std::string& of) {
+    return ir::parse_graph(std::make_shared<diag::SourceText>("<graph>", of));
+  };
+  const auto again = read(printed);
+  ASSERT_TRUE(again) << again.error().render() << printed;
+  EXPECT_EQ(*again, graph);
+  // Each graph has symbols of its own.
+  std::string twice = printed;
+  for (size_t at = twice.find("k_2"); at != std::string::npos; at = twice.find("k_2")) twice.replace(at, 3, "k_3");
+  const auto refused_graph = read(twice);
+  ASSERT_FALSE(refused_graph);
+  EXPECT_NE(refused_graph.error().render().find("size k_3 of a branch or loop has a value already"), std::string::npos)
+      << refused_graph.error().render();
+}
+
+// In the pool of a turn lies what that turn needs: the run's peak is the largest turn's, and the checker knows the
+// plan.
+TEST_F(InnerSizes, MemoryIsThatOfTheLargestTurn) {
+  const std::string text =
+      "def more(i, x, y):\n    return i < 5\n\n"
+      "def step(i, x, y):\n"
+      "    k = i * (4 - i)\n"
+      "    z = softmax(x[:k] @ transpose(x, 0, 1))\n"
+      "    return i + 1, x, y + sum(z @ x, dim=0)\n\n"
+      "def f(x: f32[\"n\", 64]):\n"
+      "    i, a, y = while_loop(more, step, 0, x, zeros(1, 64))\n"
+      "    return y\n";
+  const auto outcome = run(text, {random_input("x", DType::f32, {40, 64}, 1)});
+  EXPECT_TRUE(outcome.checked) << outcome.plan;
+  const size_t defined = outcome.plan.find("define k = ");
+  ASSERT_NE(defined, std::string::npos) << outcome.plan;
+  EXPECT_NE(outcome.plan.find("check 0 <= k <= n", defined), std::string::npos) << outcome.plan;
 }
 
 TEST_F(InnerSizes, WhatLeavesABranchOrLoopHasASizeThatIsKnownAround) {

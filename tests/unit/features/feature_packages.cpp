@@ -271,6 +271,14 @@ void scopes(Maker& m) {
   m.add<If, Check>("check in a child list", [](Base& s) {
     s.p.put(If{s.flag, s.p.list({StepProgram::check(EqualGuard{c(1), c(1), ""})}), s.p.list({})});
   });
+  m.add<If, DefineSymbol>("size that a branch or loop computes", [](Base& s) {
+    s.p.package.buffers[s.a].shape = {Dim::symbol("n")};
+    s.p.package.pools = {{0, Dim::symbol("n") * c(4), 64}};
+    s.p.put(If{s.flag,
+               s.p.list({DefineSymbol{"n", s.one, 0, DefineSymbol::From::Value}, AllocateFromPool{s.a, 0, {}},
+                         Fill{s.a}, Free{s.a}}),
+               s.p.list({})});
+  });
   m.add<Comment, Return>("comment, return", [](Base& s) { s.p.put(Comment{"words"}, Return{}); });
 }
 

@@ -251,6 +251,79 @@ TEST_F(CudaLate, ASizeInDeviceMemory) {
   EXPECT_EQ(p_.values(y), (std::vector<double>{1, 2, 0, 0, 0, 0, 0, 0}));
 }
 
+// What a turn saw, and what it says to the next one.
+struct Turns {
+  std::vector<int64_t> counts, seen;
+  int64_t* count = nullptr;
+  unsigned char* more = nullptr;
+};
+int turn(void* context, const CodettaTensor* inputs, int, CodettaTensor*, int) {
+  Turns& turns = *static_cast<Turns*>(context);
+  turns.seen.push_back(inputs[0].shape[0]);
+  const bool last = turns.seen.size() == turns.counts.size();
+  if (!last) *turns.count = turns.counts[turns.seen.size()];
+  *turns.more = last ? 0 : 1;
+  return 0;
+}
+
+TEST_F(CudaLate, BranchesAndLoopsReadSizesAnew) {
+  const uint32_t more = p_.argument("more", DType::boolean, {1}, {1}),
+                 count = p_.argument("count", DType::i64, {1}, {2});
+  const auto n = Dim::symbol("n"), m = Dim::symbol("m");
+  const uint32_t x = p_.argument("x", DType::f32, {8}, {1, 2, 3, 4, 5, 6, 7, 8}), y = p_.output("y", DType::f32, {8});
+  const uint32_t part = p_.temporary("part", DType::f32, {n}), own = p_.temporary("own", DType::f32, {n}),
+                 end = p_.temporary("end", DType::f32, {n}), less = p_.temporary("less", DType::f32, {m});
+  const uint32_t given = p_.scalar("given", DType::i64, 0);
+  p_.package.pools = {{0, n * constant(4), 64}};
+  Turns turns;
+  p_.provide("turn", turn, &turns);
+  turns.count = p_.bindings.tensors[count].as<int64_t>();
+  turns.more = p_.bindings.tensors[more].as<unsigned char>();
+  const Step in_range = StepProgram::check(RangeGuard{n, constant(0), constant(8), "for the test"});
+  // Another size, a number of the caller's, stands in a branch of the loop.
+  p_.package.step_lists = {{},
+                           {DefineSymbol{"n", count, 0, From::Value}, in_range, Reinterpret{x, part},
+                            AllocateFromPool{own, 0, {}}, Copy{part, own}, Reinterpret{y, end}, Copy{own, end},
+                            Free{own}, If{more, 2, 3}, CallExtern{"turn", {part}, CallExtern::Form::Out, {}, 0, 0}},
+                           {DefineSymbol{"m", given, 0, From::Value}, Reinterpret{y, less}, Fill{less}},
+                           {}};
+  p_.put(Fill{y}, While{0, more, 1}, Return{});
+  auto execution = prepare();
+  ASSERT_TRUE(execution) << execution.error().render();
+  EXPECT_TRUE(execution->sizes_in_run());
+  EXPECT_EQ(execution->workspace_size(), 0) << "all memory depends on a size";
+  const auto run_with = [&](std::vector<int64_t> counts) {
+    turns.counts = std::move(counts);
+    turns.seen.clear();
+    *turns.count = turns.counts[0];
+    *turns.more = 1;
+    return outcome(execution->run(stream_->get()));
+  };
+  for (const std::vector<int64_t>& counts : {std::vector<int64_t>{2, 5, 0}, {5}, {0, 8, 8, 1}}) {
+    ASSERT_EQ(run_with(counts), "ran");
+    EXPECT_EQ(turns.seen, counts);
+    for (int64_t e = 0; e < 8; ++e) {
+      const int64_t most = *std::max_element(counts.begin(), counts.end());
+      EXPECT_EQ(p_.values(y)[static_cast<size_t>(e)], e < most ? static_cast<double>(e + 1) : 0) << e;
+    }
+  }
+  EXPECT_EQ(run_with({2, 9}).substr(0, 5), "E0610");
+  EXPECT_EQ(turns.seen, (std::vector<int64_t>{2})) << "the second turn is not run";
+  EXPECT_EQ(run_with({-1}), "E0610 n is negative: it is -1: count is -1");
+  ASSERT_EQ(run_with({3, 3}), "ran") << "what failed leaves nothing behind";
+  p_.bindings.scalars[given].i = -5;
+  auto other = prepare();
+  ASSERT_TRUE(other) << "whether the branch is taken is not known yet: " << other.error().render();
+  *turns.more = 0;
+  EXPECT_EQ(outcome(other->run(stream_->get())), "ran") << "no turn";
+  *turns.more = 1;
+  EXPECT_EQ(outcome(other->run(stream_->get())), "E0610 m is negative: it is -5: given is -5");
+  const auto graph = Execution::make(package_, {module_}, p_.bindings,
+                                     {.outside = {p_.options.externs, p_.options.weights}, .graph = true});
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(outcome(graph.error()), "E0646 the program can not be one graph: the size n is read from device memory");
+}
+
 TEST_F(CudaLate, DonatedArguments) {
   const uint32_t x = p_.argument("x", DType::f32, {16}, {1, 2, 3, 4}), y = p_.output("y", DType::f32, {16});
   const uint32_t over = p_.temporary("over", DType::f32, {constant(16)});
