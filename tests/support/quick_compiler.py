@@ -13,7 +13,7 @@ FLAGS = ("-std=c++20", "-O0", "-fPIC", "-fvisibility=hidden", "-fvisibility-inli
 def quick_compiler(cxx, source, work, kernels=False):
     """The path of a compiler that does not optimize the text of a host, and with `kernels` nothing else either: users' kernels
     keep their bits. The first header is there compiled, which is half of what is left; GCC takes it where it fits the flags,
-    and reads the header where it does not, as other compilers do."""
+    and reads the header where it does not, as other compilers do. Nothing is left in the source tree."""
     work = pathlib.Path(work).resolve()
     work.mkdir(parents=True, exist_ok=True)
     for header in HEADERS:
@@ -23,7 +23,7 @@ def quick_compiler(cxx, source, work, kernels=False):
     others = "" if kernels else f'case " $* " in *" -fno-threadsafe-statics "*) ;; *) exec "{cxx}" "$@" ;; esac\n'
     path.write_text(f"""#!/bin/sh
 {others}for header in {" ".join(HEADERS)}; do
-  if [ -e "device/host/$header" ] && [ ! -e "device/host/$header.gch" ]; then
+  if [ ! . -ef "{source}" ] && [ -e "device/host/$header" ] && [ ! -e "device/host/$header.gch" ]; then
     ln -s "{work}/$header.gch" "device/host/$header.gch" 2>/dev/null  # units are compiled at the same time
   fi
 done
