@@ -35,9 +35,15 @@ void store_scalar(const codetta::cpu::ScalarValue& value, DType dtype, void* byt
 Result<int64_t> value_of(const types::Dim& dim, const Symbols& symbols, std::string_view what) {
   types::DimFault why = types::DimFault::none;
   if (const auto value = dim.evaluate(symbols, &why)) return *value;
+  std::string known;
+  for (const std::string& symbol : dim.symbols()) {
+    const auto at = symbols.find(symbol);
+    if (at != symbols.end()) known += fmt::format("{} {} = {}", known.empty() ? ", with" : ",", symbol, at->second);
+  }
   return diag::error(diag::Code::guard_failed, fmt::format("{} has no value", what))
-      .reason(fmt::format("{}: {}", dim.to_string(), types::to_string(why)))
-      .help("bind tensors whose sizes define every symbol");
+      .reason(fmt::format("{}: {}{}", dim.to_string(), types::to_string(why), known))
+      .help(why == types::DimFault::unbound ? "bind tensors whose sizes define every symbol"
+                                            : "bind tensors of sizes for which it has one");
 }
 
 Result<void> plan_operand(const package::Operand& operand, const Symbols& symbols, OperandPlan& plan) {

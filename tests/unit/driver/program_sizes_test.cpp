@@ -355,6 +355,23 @@ TEST_F(ProgramSizes, ANumberBeyondSizesIsToldAsItIs) {
             "help: pass values that give a smaller size\n");
 }
 
+TEST_F(ProgramSizes, ASizeThatIsDividedByIsZero) {
+  const std::string text =
+      "def f(x: f32[\"n\", 4], z: f32[\"m\", 4]):\n    y = zeros(n // m, 4) + sum(x, dim=0) + sum(z, dim=0)\n"
+      "    return y\n";
+  const std::string said =
+      refused(text, {random_input("x", DType::f32, {8, 4}, 1), random_input("z", DType::f32, {0, 4}, 2)});
+  EXPECT_NE(said.find("error[E0221]: size n // m of output y cannot be"), std::string::npos) << said;
+  EXPECT_NE(said.find("division by zero"), std::string::npos) << said;
+  const std::string inner =
+      "def f(x: f32[\"n\", 4], z: f32[\"m\", 4]):\n"
+      "    y = sum(zeros(n // m, 4), dim=0) + sum(x, dim=0) + sum(z, dim=0)\n    return y\n";
+  EXPECT_EQ(refused(inner, {random_input("x", DType::f32, {8, 4}, 1), random_input("z", DType::f32, {0, 4}, 2)}),
+            "error[E0610]: the number of rows has no value\n"
+            "note: n // m: division by zero, with m = 0, n = 8\n"
+            "help: bind tensors of sizes for which it has one\n");
+}
+
 // So that a run with random values is not refused for those.
 TEST_F(ProgramSizes, WhatIsDrawnForASizeIsAllowed) {
   const auto drawn = [](const std::string& parameters, const std::string& value) {
