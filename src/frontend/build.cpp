@@ -23,7 +23,10 @@ ValueId FunctionBuilder::parameter(std::string name, Span span, std::optional<ir
   value.name = name;
   if (type) {
     for (const ir::Dim& size : type->shape) {
-      for (std::string& symbol : size.symbols()) symbols_->insert(std::move(symbol));
+      for (std::string& symbol : size.symbols()) {
+        seen_.insert(symbol);
+        symbols_->insert(std::move(symbol));
+      }
     }
   }
   ranks_.push_back(type ? static_cast<int>(type->shape.size()) : -1);
@@ -183,6 +186,7 @@ std::optional<ir::Dim> FunctionBuilder::size_of(ValueId id, Span span) {
   const std::string wanted = function_[id].name.empty() ? "size" : function_[id].name;
   std::string symbol = wanted;
   for (int n = 2; !symbols_->insert(symbol).second; ++n) symbol = fmt::format("{}_{}", wanted, n);
+  seen_.insert(symbol);
   const ValueId source = append(Op::size_value, {id}, ir::SizeAttr{symbol}, span, 0);
   sources_.emplace(symbol, source);
   symbol_of_value_.emplace(id.index(), symbol);
@@ -193,7 +197,14 @@ void FunctionBuilder::define_sizes(ValueId call, const std::vector<ir::TensorTyp
   for (const ir::TensorType& type : results) {
     for (const ir::Dim& size : type.shape) {
       const auto symbol = size.as_symbol();
-      if (symbol && symbols_->emplace(*symbol).second) sources_.emplace(*symbol, call);
+      if (!symbol || seen_.find(*symbol) != seen_.end()) continue;
+      if (!symbols_->emplace(*symbol).second) {  // texts say it otherwise (Lowerer::name_sizes)
+        no_size(function_[call].span, fmt::format("{} is a size of another branch or loop already", *symbol),
+                fmt::format("name it otherwise, such as {}_2", *symbol));
+        return;
+      }
+      seen_.emplace(*symbol);
+      sources_.emplace(*symbol, call);
     }
   }
 }

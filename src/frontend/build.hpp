@@ -58,7 +58,10 @@ class FunctionBuilder {
   }
   // What is made from now on belongs to a function of a branch or a loop of what `outer` makes. Sizes of all of them
   // have names of their own.
-  void set_inside(const FunctionBuilder& outer) { symbols_ = outer.symbols_; }
+  void set_inside(const FunctionBuilder& outer) {
+    symbols_ = outer.symbols_;
+    seen_ = outer.seen_;
+  }
 
   // To be asked of what is a result without an operation. Reports arithmetic of literals that gave an integer of more
   // than 64 bits: between other literals it is exact, as in Python, and everywhere else it is an error.
@@ -89,6 +92,7 @@ class FunctionBuilder {
   CallSite site_{};
   // Every symbol of a program and of the functions inside of it.
   std::shared_ptr<std::set<std::string, std::less<>>> symbols_ = std::make_shared<std::set<std::string, std::less<>>>();
+  std::set<std::string, std::less<>> seen_;  // of these: the function's own, and those of the functions around it
   std::map<std::string, ValueId, std::less<>> sources_;  // by symbol: size_value or call_extern
   std::map<size_t, std::string> symbol_of_value_;        // by value that is a size
 };

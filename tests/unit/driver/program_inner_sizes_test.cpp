@@ -2,6 +2,7 @@
 // Sizes that values give inside of branches and loops: runs against the oracle, plans, and what is refused.
 #include <gtest/gtest.h>
 
+#include "codetta/extern.h"
 #include "ir/print.hpp"
 #include "unit/driver/program_check.hpp"
 
@@ -202,6 +203,67 @@ TEST_F(InnerSizes, MemoryIsThatOfTheLargestTurn) {
   const size_t defined = outcome.plan.find("define k = ");
   ASSERT_NE(defined, std::string::npos) << outcome.plan;
   EXPECT_NE(outcome.plan.find("check 0 <= k <= n", defined), std::string::npos) << outcome.plan;
+}
+
+// The rows in front of the first that begins with a negative number, where they lie.
+int leading_rows(void*, const CodettaTensor* inputs, int, CodettaTensor* outputs, int) {
+  outputs[0] = inputs[0];
+  const auto* row = static_cast<const float*>(inputs[0].data);
+  int64_t& rows = outputs[0].shape[0];
+  for (rows = 0; rows < inputs[0].shape[0] && row[rows * inputs[0].strides[0]] >= 0;) ++rows;
+  outputs[0].release = [](CodettaTensor*) {};
+  return 0;
+}
+
+TEST_F(InnerSizes, WhatAFunctionReturnsInABranchAndInEachTurn) {
+  const std::string text =
+      "def up(x, w):\n"
+      "    kept = call_extern(\"leading_rows\", x, out=\"f32[k, 4]\", form=\"alloc\")\n"
+      "    return sum(kept @ w, dim=0) + sum(ones(k, 8), dim=0)\n\n"
+      "def down(x, w):\n"
+      "    kept = call_extern(\"leading_rows\", x * -1.0, out=\"f32[k, 4]\", form=\"alloc\")\n"
+      "    return sum(kept @ w, dim=0) - sum(ones(k, 8), dim=0)\n\n"
+      "def more(i, x, w, y):\n    return i < 2\n\n"
+      "def step(i, x, w, y):\n    return i + 1, x - 2.0, w, y + cond(i < 2, up, down, x, w)\n\n"
+      "def f(x: f32[3, 4], w: f32[4, 8]):\n"
+      "    i, a, b, y = while_loop(more, step, 0, x, w, zeros(1, 8))\n"
+      "    return y\n";
+  const Program program = Program::parse(text, "p.py").value();
+  const auto compiled = compile(program, Target::host(), {}, context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  const ProgramInput x = values_input("x", DType::f32, {3, 4}, {4, 1, 1, 1, 1, 2, 2, 2, -1, 3, 3, 3}),
+                     w = values_input("w", DType::f32, {4, 8}, std::vector<double>(32, 1.0));
+  Tensor y = Tensor::make(DType::f32, {1, 8}).value();
+  RunOptions options;
+  options.externs = {{"leading_rows", leading_rows, nullptr}};
+  for (int turn = 0; turn < 2; ++turn) {
+    fill_poison(y.view());
+    const auto ran = compiled->run({{"x", x.view()}, {"w", w.view()}, {"y", y.view()}}, {}, options);
+    ASSERT_TRUE(ran) << ran.error().render();
+    // Two rows, each of sum 7; of what is 2 less one row, of sum -1.
+    for (int c = 0; c < 8; ++c) EXPECT_EQ(y.view().as<float>()[c], 14.0F + 2.0F - 1.0F + 1.0F) << c;
+  }
+}
+
+TEST_F(InnerSizes, OfTwoBranchesInCppEachNamesItsOwn) {
+  using Values = std::vector<GraphValue>;
+  const auto with = [](const char* first, const char* second) {
+    ProgramBuilder b("f");
+    const GraphValue x = b.input("x", DType::f32, {"n", 4});
+    const auto kept = [](const char* type) {
+      return [type](Values v) {
+        const Values rows = call_all("call_extern", {"leading_rows", v[0]}, {{"out", type}, {"form", "alloc"}});
+        return Values{call("sum", {rows[0]}, {{"dim", 0}})};
+      };
+    };
+    b.output("y", cond(call("max", {x}) > call("min", {x}), kept(first), kept(second), {x})[0]);
+    const auto program = b.finish();
+    return program ? std::string("fine") : program.error().render();
+  };
+  EXPECT_EQ(with("f32[k, 4]", "f32[m, 4]"), "fine");
+  const std::string same = with("f32[k, 4]", "f32[k, 4]");
+  EXPECT_NE(same.find("k is a size of another branch or loop already"), std::string::npos) << same;
+  EXPECT_NE(same.find("E0233"), std::string::npos) << same;
 }
 
 TEST_F(InnerSizes, WhatLeavesABranchOrLoopHasASizeThatIsKnownAround) {
