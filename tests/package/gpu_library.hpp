@@ -414,13 +414,13 @@ class OneGpuLibrary : public ::testing::Test {
   void expect(int status, const std::string& part) {
     EXPECT_EQ(library->call("f", views), status) << library->error();
     EXPECT_NE(library->error().find(part), std::string::npos) << library->error();
-    EXPECT_TRUE(gpu.fake.contexts.empty()) << "the thread has its context back";
+    EXPECT_TRUE(gpu.fake.contexts().empty()) << "the thread has its context back";
   }
   void expect_loads_leave_nothing() {
     library->unload();
     const auto alive = [&] {
       return std::tuple(gpu.fake.allocations.size(), gpu.fake.modules, gpu.fake.retained, gpu.fake.streams.size(),
-                        gpu.fake.contexts.size());
+                        gpu.fake.contexts().size());
     };
     const auto before = alive();
     for (int i = 0; i < 200; ++i) {

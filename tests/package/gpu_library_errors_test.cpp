@@ -90,13 +90,13 @@ TEST_F(GpuLibraryErrors, ContextsAndStreams) {
   const auto other = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 1).value();
   second = other->context();
   const int modules = gpu.fake.modules;
-  gpu.fake.contexts.push_back(second);
+  gpu.fake.contexts().push_back(second);
   EXPECT_EQ(library->init(), 0) << library->error();
   EXPECT_EQ(gpu.fake.modules, 2 * modules) << "another context has modules of its own";
-  EXPECT_EQ(gpu.fake.contexts.size(), 1U);
+  EXPECT_EQ(gpu.fake.contexts().size(), 1U);
   EXPECT_EQ(library->call("f", views), -1) << "tensors of device 0";
   EXPECT_NE(library->error().find("memory of device 0"), std::string::npos) << library->error();
-  gpu.fake.contexts.clear();
+  gpu.fake.contexts().clear();
 }
 
 TEST_F(GpuLibraryErrors, TwoHundredLoadsLeaveNothing) { expect_loads_leave_nothing(); }

@@ -29,11 +29,11 @@ TEST_F(NvccForm, KernelsAreFoundOnceAContext) {
   EXPECT_EQ(gpu.fake.launches.size(), 1U);
   EXPECT_EQ(gpu.fake.count("cuModuleGetFunction"), found);
   const auto other = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 1).value();
-  gpu.fake.contexts.push_back(other->context());
+  gpu.fake.contexts().push_back(other->context());
   EXPECT_EQ(library->init(), 0) << library->error();
   EXPECT_EQ(gpu.fake.count("cuModuleGetFunction"), 2 * found);
-  EXPECT_EQ(gpu.fake.contexts.size(), 1U);
-  gpu.fake.contexts.clear();
+  EXPECT_EQ(gpu.fake.contexts().size(), 1U);
+  gpu.fake.contexts().clear();
 }
 
 TEST_F(NvccForm, WhatTheRuntimeRefuses) {
