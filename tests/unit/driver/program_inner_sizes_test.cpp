@@ -186,9 +186,8 @@ TEST_F(InnerSizes, GraphsArePrintedAndRead) {
       << refused_graph.error().render();
 }
 
-// In the pool of a turn lies what that turn needs: the run's peak is the largest turn's, and the checker knows the
-// plan.
-TEST_F(InnerSizes, MemoryIsThatOfTheLargestTurn) {
+// What a size bounds is checked behind it in its list.
+TEST_F(InnerSizes, AreCheckedBehindTheirDefinition) {
   const std::string text =
       "def more(i, x, y):\n    return i < 5\n\n"
       "def step(i, x, y):\n"

@@ -139,6 +139,36 @@ TEST_P(ProgramMemory, BisectHoldsOneWorkspace) {
   EXPECT_LT(counting_.peak(), one + one / 2);
 }
 
+// Memory of a size that a turn computes is that of the largest turn, however many there are.
+TEST_P(ProgramMemory, TurnsOfALoopShareTheMemoryOfTheirSizes) {
+  const CompiledProgram program = compiled(
+      "def more(i, last, m, x, y):\n    return i < last\n\n"
+      "def step(i, last, m, x, y):\n"
+      "    k = minimum(i, 4) * m\n"
+      "    z = softmax(x[:k] @ transpose(x, 0, 1))\n"
+      "    return i + 1, last, m, x, y + sum(z @ x, dim=0)\n\n"
+      "def f(last: i64[()], m: i64[()], x: f32[\"batch\", 64]):\n"
+      "    i, a, b, c, y = while_loop(more, step, 0, last, m, x, zeros(1, 64))\n    return y\n");
+  constexpr int64_t rows = 256;
+  const Tensor x = tensor(rows, 64, 1), y = Tensor::make(f32, {1, 64}).value();
+  const auto peak = [&](int64_t turns, int64_t m) {
+    const Tensor last = Tensor::make(i64, {}).value(), factor = Tensor::make(i64, {}).value();
+    std::memcpy(last.data(), &turns, sizeof turns);
+    std::memcpy(factor.data(), &m, sizeof m);
+    fill_poison(y.view());
+    counting_.reset();
+    auto execution = program.prepare({{"last", last.view()}, {"m", factor.view()}, {"x", x.view()}, {"y", y.view()}});
+    EXPECT_TRUE(execution && execution->run());
+    return static_cast<int64_t>(counting_.peak());
+  };
+  const int64_t few = peak(5, 10), many = peak(60, 10), large = peak(5, 60);
+  EXPECT_EQ(few, many);
+  // Rows of z, four times as many as m says, of which no more than three forms lie there at a time.
+  const int64_t more_rows = 4 * (60 - 10) * rows * 4;
+  EXPECT_GE(large - few, more_rows);
+  EXPECT_LE(large - few, 3 * more_rows);
+}
+
 INSTANTIATE_TEST_SUITE_P(AllForms, ProgramMemory, ::testing::Bool(),
                          [](const auto& form) { return form.param ? "Interpreted" : "Compiled"; });
 
