@@ -312,9 +312,11 @@ inline Status check_unit_stride(const View& view, const char* name) {
 // symbol = value / divisor.
 inline Status define_value(Number& symbol, const char* symbol_name, Number value, Number divisor) {
   const Number quotient = floordiv(value, divisor);
-  if (quotient.bad || quotient.value * divisor.value != value.value || quotient.value < 0)
-    return fail(bad_sizes, "E0610: %s has no value: %lld divided by %lld", symbol_name,
+  if (quotient.bad || quotient.value * divisor.value != value.value)
+    return fail(bad_sizes, "E0610: %s is no whole number: %lld is divided by %lld", symbol_name,
                 static_cast<long long>(value.value), static_cast<long long>(divisor.value));
+  if (quotient.value < 0)
+    return fail(bad_sizes, "E0610: %s is negative: it is %lld", symbol_name, static_cast<long long>(quotient.value));
   if (symbol.unset) symbol = quotient;
   if (symbol.value == quotient.value) return ok;
   return fail(bad_sizes, "E0610: %s is %lld here but %lld elsewhere", symbol_name,

@@ -387,7 +387,7 @@ for taken, rows in ((1, 40), (1, 300), (1, 0), (1, 513), (0, 513), (0, -7), (1, 
         self.assertEqual((len(calls), done.returncode), (7, 0), done.stdout + done.stderr)
         self.assertEqual([call[0] for call in calls], [0, 0, 0, -2, 0, 0, -2], calls)
         self.assertIn("E0610: k is 513, outside of 0 to 512; `x[:k]`, line 2, column 9", calls[3][1])
-        self.assertIn("E0610: k has no value: -7", calls[6][1])
+        self.assertIn("E0610: k is negative: it is -7", calls[6][1])
         grids = [[one[:4] for one in call[2]] for call in calls]
         self.assertNotEqual(grids[0], grids[1], "fewer rows are fewer blocks")
         self.assertEqual(grids[4], grids[5])

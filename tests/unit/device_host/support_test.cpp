@@ -218,6 +218,19 @@ TEST(HostSupport, FactorsAsProductsSeeThem) {
   EXPECT_STREQ(error_text, "E0610: a size of k has no value");
 }
 
+TEST(HostSupport, SymbolsThatHaveNoSizeAreTold) {
+  Number k = Number::none();
+  EXPECT_EQ(define_value(k, "k", {-7}, {1}), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: k is negative: it is -7");
+  EXPECT_EQ(define_value(k, "k", {7}, {2}), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: k is no whole number: 7 is divided by 2");
+  EXPECT_EQ(define_value(k, "k", {7}, {0}), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: k is no whole number: 7 is divided by 0");
+  EXPECT_EQ(define_value(k, "k", {8}, {2}), ok);
+  EXPECT_EQ(define_value(k, "k", {5}, {1}), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: k is 5 here but 4 elsewhere");
+}
+
 TEST(HostSupport, CopiesOfWeightsAreToldByPlaceAndSize) {
   const char file[16] = {};
   EXPECT_EQ(weights.copy_of(file, 8), nullptr);
