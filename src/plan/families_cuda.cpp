@@ -80,14 +80,15 @@ Rejection cuda_rejection(GpuFamily family, diag::Code code, std::string text) {
 }
 
 bool combines_rows(const GpuProblem& p, const GpuGemmConfig& c) {
-  constexpr int64_t most_rows = 32;  // of 128 one block takes longer than a kernel behind (an H100, bench/NOTES.md)
+  constexpr int64_t most_combined_rows =
+      32;  // of 128 one block takes longer than a kernel behind (an H100, bench/NOTES.md)
   const std::vector<package::Reduction>& reductions = p.epilogue.reductions;
   const auto first = [](const package::Reduction& r) { return r.phase == 0; };
   return !c.whole_rows && std::any_of(reductions.begin(), reductions.end(), first) &&
          std::all_of(reductions.begin(), reductions.end(),
                      [&](const package::Reduction& r) { return !first(r) || r.axis == package::ReduceAxis::Row; }) &&
-         p.shape.m <= most_rows && p.shape.batch <= most_rows / std::max<int64_t>(p.shape.m, 1) && !c.stream_k &&
-         !c.pingpong && (c.family != GpuFamily::Sm90 || c.consumers == 1);
+         p.shape.m <= most_combined_rows && p.shape.batch <= most_combined_rows / std::max<int64_t>(p.shape.m, 1) &&
+         !c.stream_k && !c.pingpong && (c.family != GpuFamily::Sm90 || c.consumers == 1);
 }
 
 int32_t raster_group(const GpuGemmConfig& c) { return c.tile_n >= 192 ? 16 : 8; }

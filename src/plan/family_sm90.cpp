@@ -499,7 +499,7 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   // A group's products begin when the other's have ended, and not at once: the shorter they are, the more of the time
   // nothing is multiplied. Long ones run at the limit of power, where the clock makes up for it (an H100, tiles of 128
   // x 128 against cooperative ones: nothing gained with K = 13 and 479, 20 % with 1024, 1 % with 4096).
-  const double tile_us = products_clocks / (p.gpu.ghz * 1000);
+  const double products_us = products_clocks / (p.gpu.ghz * 1000);
   if (p.shape.a_made) {
     Mainloop making;
     add_making(p, c, blocks * c.tile_k, making);
@@ -516,7 +516,7 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double waves = tiles / static_cast<double>(p.gpu.sms), a_clock = loop.bytes / products_clocks;
   if (c.cluster_m * c.cluster_n == 1 && blocks > 1)
     products_clocks *= 1 + 0.08 * std::clamp((waves - 8) / 16, 0.0, 1.0) * std::min(1.0, a_clock / 64);
-  const double handover = c.pingpong ? 800 * p.gpu.ghz / (1 + tile_us / 10) : 0;
+  const double handover = c.pingpong ? 800 * p.gpu.ghz / (1 + products_us / 10) : 0;
   loop.clocks = products_clocks / efficiency + traffic + handover;
   loop.exposed = c.pingpong ? 0.4 : 1;
   loop.memory_share = few ? 0.955 : 1;  // few rows wait for memory, from their first stage on
