@@ -120,9 +120,7 @@ SizeSources size_sources(const Graph& graph) {
 }
 
 std::vector<SizeCheck> size_checks(const Graph& graph) {
-  const SizeSources sizes = size_sources(graph);
   std::vector<SizeCheck> checks;
-  if (sizes.sources.empty()) return checks;
   for (size_t i = 0; i < graph.size(); ++i) {
     const auto* slice = std::get_if<SliceAttr>(&graph.attr(NodeId(i)));
     if (slice == nullptr || !slice->checked) continue;
@@ -132,10 +130,6 @@ std::vector<SizeCheck> size_checks(const Graph& graph) {
     if (!types::is_non_negative(size - stop) || !types::is_non_negative(slice->count))
       checks.push_back({NodeId(i), stop, slice->start, size});
   }
-  const auto from_value = [&](const Dim& dim) {
-    const std::vector<std::string> symbols = dim.symbols();
-    return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return sizes.find(s) != nullptr; });
-  };
   const auto known = [&](const Dim& dim) {
     return std::any_of(checks.begin(), checks.end(), [&](const SizeCheck& check) {
       return check.value == dim || check.most - check.value == dim || check.value - check.least == dim;
@@ -145,7 +139,7 @@ std::vector<SizeCheck> size_checks(const Graph& graph) {
     const auto* shaped = std::get_if<ReshapeAttr>(&graph.attr(NodeId(i)));
     if (shaped == nullptr) continue;
     for (const Dim& dim : shaped->shape) {
-      if (!types::is_non_negative(dim) && from_value(dim) && !known(dim))
+      if (!types::is_non_negative(dim) && !known(dim))
         checks.push_back({NodeId(i), dim, Dim::constant(0), Dim::constant(INT64_MAX)});
     }
   }

@@ -37,8 +37,8 @@ struct SizeSources {
 };
 // A node comes behind what it needs, as it comes behind its operands.
 SizeSources size_sources(const Graph& graph);
-// What a run has to check of slices whose bounds come from values, and of differences of such sizes: least <= value <=
-// most.
+// What a run has to check of slices whose bounds come from values, and of sizes that may be below 0, as differences
+// are: least <= value <= most. The sizes of the second kind may rest on symbols that are known around the graph alone.
 struct SizeCheck {
   NodeId node;
   Dim value, least, most;

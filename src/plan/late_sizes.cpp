@@ -87,16 +87,22 @@ void add_check(Unit& unit, G guard) {
 
 }  // namespace
 
-void ProgramPlanner::find_late_sizes(const ir::Graph& graph) {
+void ProgramPlanner::find_late_sizes(const ir::Graph& graph, uint32_t block) {
   const ir::SizeSources sizes = ir::size_sources(graph);
-  if (sizes.sources.empty()) return;
   for (const ir::SizeSource& source : sizes.sources) {
     const uint32_t token =
         add_buffer({source.symbol, package::Buffer::Role::Temporary, DType::i64, false, {}, {}}, no_block);
     late_.emplace(source.symbol, LateSize{token, source, &graph, late_.size(), {}});
   }
-  for (const ir::SizeCheck& check : ir::size_checks(graph))
-    late_checks_.push_back({check.value, check.least, check.most, place_of(graph, check.node)});
+  const auto is_own = [&](const Dim& dim) {
+    const std::vector<std::string> symbols = dim.symbols();
+    return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return sizes.find(s) != nullptr; });
+  };
+  for (const ir::SizeCheck& check : ir::size_checks(graph)) {
+    const bool own = is_own(check.value) || is_own(check.least) || is_own(check.most);
+    (own ? late_checks_ : units_.blocks[block].checks)
+        .push_back({check.value, check.least, check.most, place_of(graph, check.node)});
+  }
   // A bound is at most what it bounds, which is the best guess of it.
   for (const package::RangeGuard& check : late_checks_) {
     const auto symbol = check.value.as_symbol();
@@ -189,14 +195,16 @@ void ProgramPlanner::fill_outputs(GraphScope& scope) {
   }
 }
 
+void ProgramPlanner::come_behind_size(const Dim& dim, Unit& unit) const {
+  if (dim.is_constant()) return;
+  for (const std::string& symbol : dim.symbols()) {
+    if (const auto late = late_.find(symbol); late != late_.end()) add_once(unit.reads, late->second.token);
+  }
+}
+
 void ProgramPlanner::come_behind_sizes(Unit& unit) {
   if (late_.empty()) return;
-  const std::function<void(const Dim&)> add = [&](const Dim& dim) {
-    if (dim.is_constant()) return;
-    for (const std::string& symbol : dim.symbols()) {
-      if (const auto late = late_.find(symbol); late != late_.end()) add_once(unit.reads, late->second.token);
-    }
-  };
+  const std::function<void(const Dim&)> add = [&](const Dim& dim) { come_behind_size(dim, unit); };
   const SizeVisitor visitor(plan_, add);
   for (package::Step& step : unit.steps) visitor.step(step);
 }

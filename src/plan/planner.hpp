@@ -94,7 +94,9 @@ class ProgramPlanner {
     size_t order = 0;                     // in the graph, and behind those of the graphs around it
     std::optional<types::Dim> most = {};  // what is known of it
   };
-  void find_late_sizes(const ir::Graph& graph);
+  // `block`: the graph's. It gets the checks that rest on no size of the graph's own.
+  void find_late_sizes(const ir::Graph& graph, uint32_t block);
+  void come_behind_size(const types::Dim& dim, Unit& unit) const;
   // Appends the step that reads the size from buffer or result `place`, and the checks that rest on it.
   void define_late_size(const ir::SizeSource& source, uint32_t place, Unit& unit);
   // All that come from a node, in graph order; what to read to come behind them.

@@ -22,8 +22,8 @@ using types::Dim;
 
 Result<Plan> ProgramPlanner::run() {
   CODETTA_CHECK_OK(check_graph(graph_, 0));
-  find_late_sizes(graph_);
   units_.blocks.emplace_back();
+  find_late_sizes(graph_, 0);
   GraphScope scope{graph_, nullptr, 0, {}, {}};
   for (const ir::GraphInput& input : graph_.inputs()) {
     const ir::TensorType& type = graph_.type(input.node);

@@ -311,7 +311,7 @@ Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vect
   if (wanted.empty()) return block;
   CODETTA_TRY(const ir::GraphRef child, with_outputs(graph, kept));
   children_.push_back(child);
-  find_late_sizes(*child);
+  find_late_sizes(*child, block);
   GraphScope scope{*child, child, block, std::move(inputs), std::move(wanted)};
   scope.turn_bytes = turn_bytes;
   CODETTA_CHECK_OK(plan_graph(scope));
@@ -321,6 +321,7 @@ Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vect
 // A unit whose last step runs blocks: with what these read and make outside of themselves.
 void ProgramPlanner::add_blocks(uint32_t block, Unit unit) {
   for (const uint32_t child : unit.blocks) {
+    for (const package::RangeGuard& check : units_.blocks[child].checks) come_behind_size(check.value, unit);
     for (const Unit& inner : units_.blocks[child].units) {
       for (const uint32_t buffer : inner.reads) {
         if (units_.home[buffer] != child) add_once(unit.reads, buffer);

@@ -360,6 +360,10 @@ class Scheduler {
   void emit(uint32_t block) {
     const auto begins = by_unit(block, &Span::first_unit), ends = by_unit(block, &Span::last_unit);
     const auto list = [&]() -> package::StepList& { return block == 0 ? plan_.steps : plan_.step_lists[block - 1]; };
+    for (package::RangeGuard& check : program_.blocks[block].checks) {
+      package::Check& step = *std::get_if<package::Check>(&list().emplace_back(std::in_place_type<package::Check>));
+      step.guard.emplace<package::RangeGuard>(std::move(check));
+    }
     std::vector<Unit>& units = program_.blocks[block].units;
     for (uint32_t u = 0; u < units.size(); ++u) {
       Unit& unit = units[u];

@@ -23,7 +23,8 @@ struct Unit {
 };
 struct UnitBlock {
   std::vector<Unit> units;
-  int64_t peak = 0;  // bytes of its own at the fullest unit, with hints
+  std::vector<package::RangeGuard> checks;  // in front of them, of sizes that are known by then
+  int64_t peak = 0;                         // bytes of its own at the fullest unit, with hints
 };
 
 struct UnitProgram {

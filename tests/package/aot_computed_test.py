@@ -154,6 +154,18 @@ class Computed(unittest.TestCase):
         header = " ".join((path.parent / "inner.h").read_text().replace("*", " ").split())
         self.assertIn("The call computes the size", header)
 
+    def test_differences_of_sizes_of_parameters(self):
+        path, _ = build('def up(x, a):\n    return concat(a * 2.0, zeros(n - m, 4), dim=0)\n\n'
+                        'def down(x, a):\n    return x\n\n'
+                        'def f(x: f32["n", 4], a: f32["m", 4], p: bool):\n    z = cond(p, up, down, x, a)\n    return z\n', "differ")
+        library = Library(path, "differ")
+        for n, m, p, fits in ((6, 3, True, True), (3, 6, False, True), (3, 6, True, False)):
+            room = floats(m * 4 + n * 4)  # behind the output
+            status = library("f", floats(n * 4), floats(m * 4), ctypes.c_bool(p), room, ctypes.c_int64(n), ctypes.c_int64(m), None)
+            self.assertEqual(status == 0, fits, library.text())
+            self.assertEqual(list(room)[n * 4:], [-7.0] * (m * 4), (n, m, p))
+        self.assertIn("E0610: -m + n is -3", library.text())
+
     def test_a_tensor_says_how_large_the_workspace_is(self):
         path, _ = build('def rows(x: f32["n", 8], k: i64[()], w: f32[8, 8]):\n'
                         '    y = relu(x[:k] @ w)\n    z = sum(y @ w, dim=0)\n    return z\n', "rows")

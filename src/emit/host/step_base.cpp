@@ -35,9 +35,11 @@ void StepBase::operator()(const package::DivisibleGuard& guard) {
           literal_text(guard.value.to_string() + " must be a multiple of " + guard.divisor.to_string()), ", ",
           literal_text(guard.why), ")");
 }
-void StepBase::operator()(const package::RangeGuard& guard) {
-  checked("check_range(", number(guard.value), ", ", number(guard.least), ", ", number(guard.most), ", ",
-          literal_text(guard.value.to_string()), ", ", literal_text(guard.why), ")");
+void StepBase::operator()(const package::RangeGuard& guard) { checked(range_check(guard)); }
+std::string StepBase::range_check(const package::RangeGuard& guard) {
+  return base::CodeWriter::text_of("check_range(", number(guard.value), ", ", number(guard.least), ", ",
+                                   number(guard.most), ", ", literal_text(guard.value.to_string()), ", ",
+                                   literal_text(guard.why), ")");
 }
 
 void StepBase::operator()(const package::Allocate& step) {

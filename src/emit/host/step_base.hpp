@@ -66,6 +66,7 @@ class StepBase {
   [[nodiscard]] std::string name_of(uint32_t buffer) const { return literal_text(package_.buffers[buffer].name); }
   [[nodiscard]] int dtype_of(uint32_t buffer) const { return static_cast<int>(package_.buffers[buffer].dtype); }
 
+  std::string range_check(const package::RangeGuard& guard);
   template <class... Pieces>
   void checked(const Pieces&... pieces) {
     out_.line("if (frame.checking()) CODETTA_OK(", pieces..., ");");

@@ -135,6 +135,12 @@ class StepPrinter : public StepBase {
       std::visit(*this, step.guard);
     }
   }
+  // Sizes of a list that is not run may be below 0: it is checked where it runs, and behind a size of its own when that
+  // is known, which is then.
+  void operator()(const package::RangeGuard& guard) {
+    if (list_ == main_ || parts_.depth() != parts_outside_) return StepBase::operator()(guard);
+    out_.line("if (frame.running) CODETTA_OK(", range_check(guard), ");");
+  }
   void operator()(const package::NanGuard& guard) {
     print_fits(guard.buffer);
     if (gpu_) return elements().look(guard.buffer, guard.infinity ? "finite" : "nan", "Number(0)");
@@ -527,7 +533,7 @@ class StepPrinter : public StepBase {
 
   void print_list(const package::StepList& list) {
     const package::StepList* outer = std::exchange(list_, &list);
-    const size_t at = step_, inside = parts_.depth();
+    const size_t at = step_, inside = parts_.depth(), outside = std::exchange(parts_outside_, inside);
     for (step_ = 0; step_ < list.size(); ++step_) {
       const package::Step& step = list[step_];
       const bool uses_pools = std::holds_alternative<package::AllocateFromPool>(step) ||
@@ -539,6 +545,7 @@ class StepPrinter : public StepBase {
       if (const auto* define = std::get_if<package::DefineSymbol>(&step)) parts_.define(define->symbol);
     }
     if (&list != main_) parts_.close(inside, fitted_);
+    parts_outside_ = outside;
     step_ = at;
     list_ = outer;
   }
@@ -745,6 +752,7 @@ class StepPrinter : public StepBase {
   const package::StepList* main_ = nullptr;
   const package::StepList* list_ = nullptr;
   size_t step_ = 0;
+  size_t parts_outside_ = 0;  // open ones of the lists around the current one
   size_t program_index_ = 0;
   bool gpu_ = false;
   LateParts parts_;

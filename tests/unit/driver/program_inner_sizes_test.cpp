@@ -265,6 +265,61 @@ TEST_F(InnerSizes, OfTwoBranchesInCppEachNamesItsOwn) {
   EXPECT_NE(same.find("E0233"), std::string::npos) << same;
 }
 
+// What joins behind a part that is too large would begin in front of its memory, and the part ends behind it.
+TEST_F(InnerSizes, DifferencesOfSizesAroundThemAreChecked) {
+  const std::string plain =
+      "def f(x: f32[\"n\", 4], a: f32[\"m\", 4]):\n"
+      "    z = concat(a * 2.0, zeros(n - m, 4), dim=0) + x\n"
+      "    return z\n";
+  const std::string branch =
+      "def up(x, a):\n    return concat(a * 2.0, zeros(n - m, 4), dim=0)\n\n"
+      "def down(x, a):\n    return x\n\n"
+      "def f(x: f32[\"n\", 4], a: f32[\"m\", 4], p: bool):\n"
+      "    z = cond(p, up, down, x, a)\n"
+      "    return z\n";
+  const auto sized = [&](int64_t n, int64_t m) {
+    return std::vector<ProgramInput>{random_input("x", DType::f32, {n, 4}, 1),
+                                     random_input("a", DType::f32, {m, 4}, 2)};
+  };
+  const auto with = [&](int64_t n, int64_t m, bool p) {
+    std::vector<ProgramInput> inputs = sized(n, m);
+    inputs.push_back(number_input("p", p));
+    return refused(branch, inputs);
+  };
+  EXPECT_EQ(refused(plain, sized(6, 3)), "ran");
+  EXPECT_EQ(with(6, 3, true), "ran");
+  EXPECT_EQ(with(3, 6, false), "ran") << "what is not run may be out of range";
+  for (const std::string& said : {refused(plain, sized(3, 6)), with(3, 6, true)}) {
+    EXPECT_NE(said.find("error[E0610]: -m + n must be at least 0"), std::string::npos) << said;
+    EXPECT_NE(said.find("it is -3"), std::string::npos) << said;
+  }
+  // Of what a function returned in front of the branch.
+  const std::string returned =
+      "def up(x, a):\n    return concat(a * 2.0, zeros(n - k, 4), dim=0)\n\n"
+      "def down(x, a):\n    return x\n\n"
+      "def f(x: f32[\"n\", 4], p: bool):\n"
+      "    a = call_extern(\"five_rows\", x, out=\"f32[k, 4]\", form=\"alloc\")\n"
+      "    z = cond(p, up, down, x, a)\n"
+      "    return z\n";
+  static float rows[20];
+  RunOptions options;
+  options.externs = {{"five_rows",
+                      [](void*, const CodettaTensor* inputs, int, CodettaTensor* outputs, int) {
+                        outputs[0] = inputs[0];
+                        outputs[0].data = rows;
+                        outputs[0].shape[0] = 5;
+                        outputs[0].release = [](CodettaTensor*) {};
+                        return 0;
+                      },
+                      nullptr}};
+  const auto called = [&](int64_t n, bool p) {
+    return refused(returned, {random_input("x", DType::f32, {n, 4}, 1), number_input("p", p)}, options);
+  };
+  EXPECT_EQ(called(5, true), "ran");
+  EXPECT_EQ(called(3, false), "ran");
+  EXPECT_NE(called(3, true).find("error[E0610]: -k + n must be at least 0"), std::string::npos) << called(3, true);
+}
+
 TEST_F(InnerSizes, WhatLeavesABranchOrLoopHasASizeThatIsKnownAround) {
   const std::string branch =
       "def up(x, k):\n    return x[:k]\n\n"
