@@ -52,8 +52,7 @@ class PackageWalk {
         buffers_(package.buffers.size()),
         list_seen_(package.step_lists.size()),
         defined_kernels_(package.kernels.size()),
-        launched_kernels_(package.kernels.size()),
-        pool_used_(package.pools.size()) {}
+        launched_kernels_(package.kernels.size()) {}
 
   Defect run() {
     if (p_.device_count < 1 || p_.stream_count < 1) return "it has no device or no stream";
@@ -348,7 +347,6 @@ class PackageWalk {
     const Pool& pool = p_.pools[s.pool];
     if (Defect defect = known(pool.bytes)) return defect;
     if (Defect defect = stays_in_its_list(s.pool)) return defect;
-    pool_used_[s.pool] = true;
     if (Defect defect = known(s.offset)) return defect;
     if (Defect defect = begin(s.buffer, BufferState::Memory::Own)) return defect;
     const Buffer& buffer = p_.buffers[s.buffer];
@@ -735,7 +733,7 @@ class PackageWalk {
   std::vector<bool> events_;
   std::vector<uint32_t> event_log_;
   std::vector<ResultState> results_;
-  std::vector<bool> list_seen_, defined_kernels_, launched_kernels_, pool_used_;
+  std::vector<bool> list_seen_, defined_kernels_, launched_kernels_;
   std::vector<OpenScope> scopes_;
   uint32_t list_ = main_list;
   uint32_t device_ = 0;

@@ -173,4 +173,28 @@ inline ProgramOutcome run_checked(const std::string& text, const std::vector<Pro
   return run_checked(*program, text, inputs, context, oracle_options, run_options, may_be_refused);
 }
 
+// What parsing, binding or the run of a program says, rendered; "ran" where nothing is refused. Dims that the run
+// computes get room for `most_room`, where it says so.
+inline std::string said_of(const std::string& text, const std::vector<ProgramInput>& inputs, Context& context,
+                           const RunOptions& options = {}, std::optional<int64_t> most_room = {}) {
+  const auto program = Program::parse(text, "p.py");
+  if (!program) return program.error().render();
+  const auto compiled = compile(*program, Target::host(), {}, context);
+  if (!compiled) return compiled.error().render();
+  std::vector<NamedArgument> arguments;
+  for (const ProgramInput& input : inputs)
+    arguments.push_back({input.name, input.number ? *input.number : ArgumentValue(input.view())});
+  const auto shapes = compiled->shapes(arguments);
+  if (!shapes) return shapes.error().render();
+  std::vector<Tensor> outputs;
+  for (const auto& output : shapes->outputs) {
+    Dims room = output.shape;
+    for (int d = 0; d < room.rank(); ++d) room[d] = output.computed(d) && most_room ? *most_room : room[d];
+    outputs.push_back(Tensor::make(output.dtype, room).value());
+    arguments.push_back({output.name, outputs.back().view()});
+  }
+  const auto ran = compiled->run(arguments, {}, options);
+  return ran ? "ran" : ran.error().render();
+}
+
 }  // namespace codetta::test

@@ -19,22 +19,7 @@ class InnerSizes : public ::testing::Test {
   // What parsing, binding or the run says.
   std::string refused(const std::string& text, const std::vector<ProgramInput>& inputs = {},
                       const RunOptions& options = {}) {
-    const auto program = Program::parse(text, "p.py");
-    if (!program) return program.error().render();
-    const auto compiled = compile(*program, Target::host(), {}, context_);
-    if (!compiled) return compiled.error().render();
-    std::vector<NamedArgument> arguments;
-    for (const ProgramInput& input : inputs)
-      arguments.push_back({input.name, input.number ? *input.number : ArgumentValue(input.view())});
-    const auto shapes = compiled->shapes(arguments);
-    if (!shapes) return shapes.error().render();
-    std::vector<Tensor> outputs;
-    for (const auto& output : shapes->outputs) {
-      outputs.push_back(Tensor::make(output.dtype, output.shape).value());
-      arguments.push_back({output.name, outputs.back().view()});
-    }
-    const auto ran = compiled->run(arguments, {}, options);
-    return ran ? "ran" : ran.error().render();
+    return said_of(text, inputs, context_, options);
   }
 
   Context context_ = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
