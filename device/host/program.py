@@ -369,7 +369,8 @@ def _divisible(value, divisor, what):
 
 def _in_range(value, least, most, what, why=""):
     if not least <= value <= most:
-        _fail(f"E0610: {what}: it is {value}, and {least} to {most} is wanted{why and '; ' + why}")
+        wanted = f"{least} or more" if most == 2**63 - 1 else f"{least} to {most}"
+        _fail(f"E0610: {what}: it is {value}, and {wanted} is wanted{why and '; ' + why}")
 
 
 def _has_size(array, dim, size, name):

@@ -337,8 +337,15 @@ inline Status check_alignment(const View& view, i64 bytes, const char* name) {
   return fail(bad_sizes, "E0610: %s and its rows must be aligned to %lld bytes", name, static_cast<long long>(bytes));
 }
 
+inline bool in_range(Number value, Number least, Number most) {
+  return !value.bad && !least.bad && !most.bad && least.value <= value.value && value.value <= most.value;
+}
+
 inline Status check_range(Number value, Number least, Number most, const char* what, const char* why) {
-  if (!value.bad && !least.bad && !most.bad && least.value <= value.value && value.value <= most.value) return ok;
+  if (in_range(value, least, most)) return ok;
+  if (!most.bad && most.value == int64_max)
+    return fail(bad_sizes, "E0610: %s is %lld, and %lld or more is wanted; %s", what,
+                static_cast<long long>(value.value), static_cast<long long>(least.value), why);
   return fail(bad_sizes, "E0610: %s is %lld, outside of %lld to %lld; %s", what, static_cast<long long>(value.value),
               static_cast<long long>(least.value), static_cast<long long>(most.value), why);
 }

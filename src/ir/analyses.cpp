@@ -135,13 +135,19 @@ std::vector<SizeCheck> size_checks(const Graph& graph) {
       return check.value == dim || check.most - check.value == dim || check.value - check.least == dim;
     });
   };
-  for (size_t i = 0; i < graph.size(); ++i) {
-    const auto* shaped = std::get_if<ReshapeAttr>(&graph.attr(NodeId(i)));
-    if (shaped == nullptr) continue;
-    for (const Dim& dim : shaped->shape) {
+  const auto check = [&](NodeId node, const std::vector<Dim>& shape) {
+    for (const Dim& dim : shape) {
       if (!types::is_non_negative(dim) && !known(dim))
-        checks.push_back({NodeId(i), dim, Dim::constant(0), Dim::constant(INT64_MAX)});
+        checks.push_back({node, dim, Dim::constant(0), Dim::constant(INT64_MAX)});
     }
+  };
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const Attr& attr = graph.attr(NodeId(i));
+    if (const auto* shaped = std::get_if<ReshapeAttr>(&attr)) check(NodeId(i), shaped->shape);
+    const auto* call = std::get_if<ExternAttr>(&attr);
+    const auto* kernel = std::get_if<UserKernelAttr>(&attr);
+    if (call == nullptr && kernel == nullptr) continue;
+    for (const TensorType& result : call != nullptr ? call->results : kernel->results) check(NodeId(i), result.shape);
   }
   return checks;
 }

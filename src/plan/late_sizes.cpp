@@ -73,10 +73,10 @@ std::string place_of(const ir::Graph& graph, NodeId node) {
   const diag::Span span = graph.span(node);
   if (!graph.source() || !span.known()) return {};
   const SourceLocation at = graph.source()->locate(span);
-  std::string text(graph.source()->text().substr(span.begin, span.end - span.begin));
+  const std::string_view text = graph.source()->text().substr(span.begin, span.end - span.begin);
   constexpr size_t most_shown = 60;
-  if (text.size() > most_shown || text.find('\n') != std::string::npos) text = "a slice";
-  return fmt::format("`{}`, line {}, column {}", text, at.line, at.column);
+  const bool shown = text.size() <= most_shown && text.find('\n') == std::string_view::npos;
+  return fmt::format("{}, line {}, column {}", shown ? fmt::format("`{}`", text) : "an expression", at.line, at.column);
 }
 
 template <class G>

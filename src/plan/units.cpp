@@ -19,9 +19,12 @@ using types::Dim;
 
 namespace {
 
-Dim size_in_bytes(const Buffer& buffer) {
+// `in_branch`: of a block that may not run, where sizes may be below 0. They take no place then, so that what else lies
+// in the pool keeps its own.
+Dim size_in_bytes(const Buffer& buffer, bool in_branch) {
   Dim bytes = Dim::constant(types::byte_size(buffer.dtype));
-  for (const Dim& dim : buffer.shape) bytes = bytes * dim;
+  for (const Dim& dim : buffer.shape)
+    bytes = bytes * (in_branch && !types::is_non_negative(dim) ? max(dim, Dim::constant(0)) : dim);
   return bytes;
 }
 
@@ -238,7 +241,7 @@ class Scheduler {
   void ask_for(uint32_t buffer, uint32_t block) {
     MemoryRequest request;
     request.buffer = buffer;
-    request.bytes = size_in_bytes(plan_.buffers[buffer]);
+    request.bytes = size_in_bytes(plan_.buffers[buffer], block != 0);
     request.hint = hint_(request.bytes);
     for (const std::string& symbol : late_.empty() ? std::vector<std::string>() : request.bytes.symbols()) {
       if (const auto late = late_.find(symbol); late != late_.end())
@@ -497,7 +500,7 @@ Result<void> order_units(const Plan& plan, UnitProgram& program, uint32_t block,
   std::vector<OrderBuffer> buffers;
   for (const uint32_t b : used) {
     const bool own = program.home[b] == block;
-    buffers.push_back({own ? std::min(hint(size_in_bytes(plan.buffers[b])), most) : 0, !own});
+    buffers.push_back({own ? std::min(hint(size_in_bytes(plan.buffers[b], block != 0)), most) : 0, !own});
   }
   const auto places = [&](std::vector<uint32_t> list) {
     for (uint32_t& b : list) b = static_cast<uint32_t>(std::lower_bound(used.begin(), used.end(), b) - used.begin());

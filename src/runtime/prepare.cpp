@@ -56,6 +56,7 @@ class Execution::State::Preparing : PassiveSteps {
     for (const package::Step& step : steps) {
       step_ = &step;
       CODETTA_CHECK_OK(std::visit(*this, step));
+      if (std::exchange(never_runs_, false)) break;
     }
     list_ = outer;
     return {};
@@ -87,6 +88,13 @@ class Execution::State::Preparing : PassiveSteps {
       Result<void> fits = check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
       if (!fits && s_.options.unaligned != nullptr) *s_.options.unaligned = true;
       return fits;
+    }
+    // Where a child list begins with sizes out of range, the rest of it has none. That it runs is refused in unchecked
+    // runs, too.
+    const auto* range = std::get_if<package::RangeGuard>(&step.guard);
+    if (range != nullptr && list_ != 0 && Fixed{*this}(*range)) {
+      never_runs_ = !check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
+      return never_runs_ || s_.options.checked ? later() : Result<void>();
     }
     if (!s_.options.checked) return {};
     const bool contents = std::holds_alternative<package::NanGuard>(step.guard) ||
@@ -393,6 +401,7 @@ class Execution::State::Preparing : PassiveSteps {
   const package::Package& p_;
   size_t list_ = 0;
   const package::Step* step_ = nullptr;
+  bool never_runs_ = false;  // what is behind it in its list
 };
 
 Result<void> Execution::State::bind_constants() {

@@ -418,6 +418,35 @@ TEST_F(HipInProcess, SizesOfBranchesAndLoops) {
       << refused.error().render();
 }
 
+// What a branch that is not taken would need is not prepared.
+TEST_F(HipInProcess, SizesOutOfRangeInABranchThatIsNotTaken) {
+  const std::string text =
+      "def up(x, a, w):\n"
+      "    y = (zeros(n - m, 8) + take(x, arange(n - m), dim=0)) @ w\n"
+      "    return concat(a * 2.0, relu(y) @ w + y, dim=0)\n\n"
+      "def down(x, a, w):\n    return x\n\n"
+      "def f(x: f32[\"n\", 8], a: f32[\"m\", 8], w: f32[8, 8]):\n"
+      "    b = relu(x @ w)\n"
+      "    z = cond(sum(ones(m), keepdim=False) <= sum(ones(n), keepdim=False), up, down, b, a, w)\n"
+      "    y = z @ w + b\n"
+      "    return y\n";
+  for (const int64_t m : {3, 5, 90}) expect_pass(text, {{"n", 5}, {"m", m}});
+  std::string always = text;
+  always.replace(always.find("<= sum(ones(n), keepdim=False)"), 30, ">= 0.0");
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const Program program = Program::parse(always).value();
+  const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+  const auto made = test::device_arguments(program, {{"n", 5}, {"m", 90}}, device, 3).value();
+  for (const bool checked : {true, false}) {
+    RunOptions options;
+    options.checked = checked;
+    const auto refused = compiled.run(made->arguments, {}, options);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().render().find("error[E0610]: -m + n must be at least 0"), std::string::npos)
+        << refused.error().render();
+  }
+}
+
 // Random programs with branches, loops and writes at indices: as a CPU runs them, also where a size is 0.
 TEST_F(HipInProcess, RandomPrograms) {
   const Device device = Device::open(Backend::hip, *context_).value();

@@ -164,7 +164,34 @@ class Computed(unittest.TestCase):
             status = library("f", floats(n * 4), floats(m * 4), ctypes.c_bool(p), room, ctypes.c_int64(n), ctypes.c_int64(m), None)
             self.assertEqual(status == 0, fits, library.text())
             self.assertEqual(list(room)[n * 4:], [-7.0] * (m * 4), (n, m, p))
-        self.assertIn("E0610: -m + n is -3", library.text())
+        self.assertIn("E0610: -m + n is -3, and 0 or more is wanted; `zeros(n - m, 4)`, line 2, column 28", library.text())
+
+    @unittest.skipIf(np is None, "needs NumPy")
+    def test_temporaries_of_a_branch_that_is_not_taken_may_be_out_of_range(self):
+        path, _ = build('def up(x, a, w):\n    y = (zeros(n - m, 4) + take(x, arange(n - m), dim=0)) @ w\n'
+                        '    z = relu(y) @ w\n    return concat(a * 2.0, z @ w + y, dim=0)\n\n'
+                        'def down(x, a, w):\n    return x\n\n'
+                        'def f(x: f32["n", 4], a: f32["m", 4], w: f32[4, 4], p: bool):\n    b = relu(x @ w)\n    c = b @ w\n'
+                        '    z = cond(p, up, down, c, a, w)\n    y = z @ w + c + b\n    return y\n', "apart")
+        library = Library(path, "apart")
+        w = np.array(reals(16, 3), np.float32).reshape(4, 4)
+        for n, m, p in ((3, 6, False), (30, 600, False), (6, 3, False), (9, 4, True), (30, 600, True)):
+            x, a = np.array(reals(n * 4), np.float32).reshape(n, 4), np.array(reals(m * 4, 5), np.float32).reshape(m, 4)
+            out = np.full((n + 1, 4), -7, np.float32)
+            status = library("f", *(v.ctypes.data_as(ctypes.c_void_p) for v in (x, a, w)), ctypes.c_bool(p),
+                             out.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(n), ctypes.c_int64(m), None)
+            if p and n < m:
+                self.assertEqual(status, -2)
+                self.assertIn("E0610: -m + n is -570", library.text())
+                self.assertTrue((out == -7).all(), "an error leaves the output alone")
+                continue
+            self.assertEqual(status, 0, library.text())
+            b = np.maximum(x @ w, 0)
+            c = b @ w
+            y = c[:max(n - m, 0)] @ w
+            z = np.concatenate([a * 2, np.maximum(y, 0) @ w @ w + y]) if p else c
+            np.testing.assert_allclose(out[:n], z @ w + c + b, rtol=2e-4, atol=2e-3)
+            self.assertTrue((out[n:] == -7).all(), (n, m, p))
 
     def test_a_tensor_says_how_large_the_workspace_is(self):
         path, _ = build('def rows(x: f32["n", 8], k: i64[()], w: f32[8, 8]):\n'

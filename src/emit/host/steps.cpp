@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -134,12 +135,6 @@ class StepPrinter : public StepBase {
     } else if (library_.checked) {
       std::visit(*this, step.guard);
     }
-  }
-  // Sizes of a list that is not run may be below 0: it is checked where it runs, and behind a size of its own when that
-  // is known, which is then.
-  void operator()(const package::RangeGuard& guard) {
-    if (list_ == main_ || parts_.depth() != parts_outside_) return StepBase::operator()(guard);
-    out_.line("if (frame.running) CODETTA_OK(", range_check(guard), ");");
   }
   void operator()(const package::NanGuard& guard) {
     print_fits(guard.buffer);
@@ -533,8 +528,11 @@ class StepPrinter : public StepBase {
 
   void print_list(const package::StepList& list) {
     const package::StepList* outer = std::exchange(list_, &list);
-    const size_t at = step_, inside = parts_.depth(), outside = std::exchange(parts_outside_, inside);
-    for (step_ = 0; step_ < list.size(); ++step_) {
+    const size_t at = step_, inside = parts_.depth();
+    const std::set<uint32_t> fitted = fitted_;
+    std::optional<CodeWriter::Block> in_range;
+    step_ = &list == main_ ? 0 : print_ranges(list, in_range);
+    for (; step_ < list.size(); ++step_) {
       const package::Step& step = list[step_];
       const bool uses_pools = std::holds_alternative<package::AllocateFromPool>(step) ||
                               std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
@@ -545,9 +543,25 @@ class StepPrinter : public StepBase {
       if (const auto* define = std::get_if<package::DefineSymbol>(&step)) parts_.define(define->symbol);
     }
     if (&list != main_) parts_.close(inside, fitted_);
-    parts_outside_ = outside;
+    if (in_range) fitted_ = fitted;
     step_ = at;
     list_ = outer;
+  }
+  // What a list of a branch or a loop begins with, and how many steps that is. Sizes of a list that is not run may be
+  // out of range: it is not measured then, and refused where it runs, without checks, too.
+  size_t print_ranges(const package::StepList& list, std::optional<CodeWriter::Block>& in_range) {
+    size_t count = 0;
+    std::string all;
+    for (; count < list.size(); ++count) {
+      const auto* check = std::get_if<package::Check>(&list[count]);
+      const auto* range = check == nullptr ? nullptr : std::get_if<package::RangeGuard>(&check->guard);
+      if (range == nullptr) break;
+      out_.line("if (frame.running) CODETTA_OK(", range_check(*range), ");");
+      all += CodeWriter::text_of(all.empty() ? "" : " && ", "in_range(", number(range->value), ", ",
+                                 number(range->least), ", ", number(range->most), ")");
+    }
+    if (count > 0) in_range.emplace(out_.block("if (frame.running || (", all, "))"));
+    return count;
   }
   // A bool that is read before what it decides about; false while sizes are measured.
   void print_predicate(const char* name, uint32_t buffer) {
@@ -752,7 +766,6 @@ class StepPrinter : public StepBase {
   const package::StepList* main_ = nullptr;
   const package::StepList* list_ = nullptr;
   size_t step_ = 0;
-  size_t parts_outside_ = 0;  // open ones of the lists around the current one
   size_t program_index_ = 0;
   bool gpu_ = false;
   LateParts parts_;

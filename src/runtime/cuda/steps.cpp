@@ -33,6 +33,7 @@ class Execution::State::Preparing : PassiveSteps {
       position_ = i;
       CODETTA_CHECK_OK(std::visit(*this, steps[i]));
       if (s_.late.find(list) != s_.late.end()) break;  // what is behind it is resolved in the run
+      if (std::exchange(never_runs_, false)) break;
     }
     list_ = outer;
     return {};
@@ -69,7 +70,10 @@ class Execution::State::Preparing : PassiveSteps {
       s_.unaligned = !fits;
       return fits;
     }
-    if (!s_.checked) return {};
+    // As on a CPU: where a child list begins with sizes out of range, the rest of it has none.
+    if (list_ != 0 && std::holds_alternative<package::RangeGuard>(step.guard))
+      never_runs_ = !check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
+    if (!s_.checked && !never_runs_) return {};
     if (list_ == 0) return check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
     add(-1);  // whether a child list runs is known then
     return {};
@@ -363,6 +367,7 @@ class Execution::State::Preparing : PassiveSteps {
   const package::Package& p_;
   size_t list_ = 0, position_ = 0;
   const package::Step* step_ = nullptr;
+  bool never_runs_ = false;  // what is behind it in its list
 };
 
 // Dims of size 1 may stand in front of a bound view or be missing there. What has others in front fits nothing.

@@ -231,6 +231,16 @@ TEST(HostSupport, SymbolsThatHaveNoSizeAreTold) {
   EXPECT_STREQ(error_text, "E0610: k is 5 here but 4 elsewhere");
 }
 
+TEST(HostSupport, SizesOutOfRangeAreTold) {
+  EXPECT_EQ(check_range({5}, {0}, {5}, "k", "`x[:k]`"), ok);
+  EXPECT_EQ(check_range({6}, {0}, {5}, "k", "`x[:k]`"), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: k is 6, outside of 0 to 5; `x[:k]`");
+  EXPECT_EQ(check_range({0}, {0}, {int64_max}, "n - m", "`zeros(n - m)`"), ok);
+  EXPECT_EQ(check_range({-3}, {0}, {int64_max}, "n - m", "`zeros(n - m)`"), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: n - m is -3, and 0 or more is wanted; `zeros(n - m)`");
+  EXPECT_EQ(check_range(Number::none(), {0}, {int64_max}, "n - m", ""), bad_sizes);
+}
+
 TEST(HostSupport, CopiesOfWeightsAreToldByPlaceAndSize) {
   const char file[16] = {};
   EXPECT_EQ(weights.copy_of(file, 8), nullptr);

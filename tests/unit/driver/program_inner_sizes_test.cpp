@@ -305,6 +305,69 @@ TEST_F(InnerSizes, DifferencesOfSizesAroundThemAreChecked) {
   EXPECT_NE(called(3, true).find("error[E0610]: -k + n must be at least 0"), std::string::npos) << called(3, true);
 }
 
+// Temporaries of a branch that is not taken lie among others that are needed: those take no memory away.
+TEST_F(InnerSizes, TemporariesOfABranchThatIsNotTakenMayBeOutOfRange) {
+  const std::string text =
+      "def up(x, a, w):\n"
+      "    y = (zeros(n - m, 4) + take(x, arange(n - m), dim=0)) @ w\n"
+      "    z = relu(y) @ w\n"
+      "    return concat(a * 2.0, z @ w + y, dim=0)\n\n"
+      "def down(x, a, w):\n    return x\n\n"
+      "def f(x: f32[\"n\", 4], a: f32[\"m\", 4], w: f32[4, 4], p: bool):\n"
+      "    b = relu(x @ w)\n"
+      "    c = b @ w\n"
+      "    z = cond(p, up, down, c, a, w)\n"
+      "    y = z @ w + c + b\n"
+      "    return y\n";
+  const auto with = [](int64_t n, int64_t m, bool p) {
+    return std::vector<ProgramInput>{random_input("x", DType::f32, {n, 4}, 1), random_input("a", DType::f32, {m, 4}, 2),
+                                     random_input("w", DType::f32, {4, 4}, 3), number_input("p", p)};
+  };
+  for (const auto& [n, m, p] : {std::tuple(3, 6, false), {30, 600, false}, {0, 1, false}, {6, 3, false}, {9, 4, true}})
+    EXPECT_TRUE(run(text, with(n, m, p)).checked) << n << ", " << m;
+  for (const bool checked : {true, false}) {
+    RunOptions options;
+    options.checked = checked;
+    const std::string said = refused(text, with(30, 600, true), options);
+    EXPECT_NE(said.find("error[E0610]: -m + n must be at least 0"), std::string::npos) << said;
+  }
+}
+
+TEST_F(InnerSizes, DifferencesInResultsOfFunctionsAreChecked) {
+  const std::string plain =
+      "def f(x: f32[\"n\", 4], a: f32[\"m\", 4]):\n"
+      "    z = concat(a * 2.0, call_extern(\"rows\", where(x > 0.5, x, x * 0.5), out=\"f32[n - m, 4]\"), dim=0)\n"
+      "    return z\n";
+  const std::string branch =
+      "def up(x, a):\n    return concat(a * 2.0, call_extern(\"rows\", x, out=\"f32[n - m, 4]\"), dim=0)\n\n"
+      "def down(x, a):\n    return x\n\n"
+      "def f(x: f32[\"n\", 4], a: f32[\"m\", 4], p: bool):\n    z = cond(p, up, down, x, a)\n    return z\n";
+  RunOptions options;
+  int calls = 0;
+  options.externs = {{"rows",
+                      [](void* context, const CodettaTensor*, int, CodettaTensor* outputs, int) {
+                        ++*static_cast<int*>(context);
+                        return outputs[0].shape[0] < 0 ? 1 : 0;
+                      },
+                      &calls}};
+  const auto said = [&](const std::string& text, int64_t n, int64_t m, std::optional<bool> p) {
+    std::vector<ProgramInput> inputs{random_input("x", DType::f32, {n, 4}, 1),
+                                     random_input("a", DType::f32, {m, 4}, 2)};
+    if (p) inputs.push_back(number_input("p", *p));
+    return refused(text, inputs, options);
+  };
+  EXPECT_EQ(said(plain, 6, 3, {}), "ran");
+  EXPECT_EQ(said(branch, 6, 3, true), "ran");
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(said(branch, 3, 6, false), "ran");
+  for (const auto& [text, place] : {std::pair(said(plain, 3, 6, {}), "; an expression, line 2, column 25\n"),
+                                    {said(branch, 3, 6, true), "out=\"f32[n - m, 4]\")`, line 2, column 28\n"}}) {
+    EXPECT_NE(text.find("error[E0610]: -m + n must be at least 0"), std::string::npos) << text;
+    EXPECT_NE(text.find(place), std::string::npos) << text;
+  }
+  EXPECT_EQ(calls, 2);
+}
+
 TEST_F(InnerSizes, WhatLeavesABranchOrLoopHasASizeThatIsKnownAround) {
   const std::string branch =
       "def up(x, k):\n    return x[:k]\n\n"
