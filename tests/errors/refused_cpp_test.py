@@ -8,6 +8,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from commit_slice import of_this_commit  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = """#include <algorithm>
 #include <cmath>
@@ -108,9 +111,13 @@ def compiled(folder, numbered):
 
 
 def main():
-    cases = [(code, value, message) for value in ("Expr", "GraphValue") for code, message in BOTH]
+    # Each for one kind of values as the commit picks (the full suite: for both), neighbours not for the same one.
+    def of_a_kind(codes):
+        return of_this_commit([(*code, kind) for i, code in enumerate(codes) for kind in (("Expr", "GraphValue"), ("GraphValue", "Expr"))[i % 2]], 2)
+
+    cases = [(code, value, message) for code, message, value in of_a_kind(BOTH)]
     cases += [(code, "Expr", message) for code, message in EXPR]
-    cases += [(code, value, None) for value in ("Expr", "GraphValue") for code in FINE]
+    cases += [(code, value, None) for code, value in of_a_kind((code,) for code in FINE)]
     cases += [(code, "Expr", None) for code in FINE_EXPR]
     failures = 0
 
