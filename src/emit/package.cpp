@@ -41,7 +41,8 @@ package::EpilogueProgram without_names(package::EpilogueProgram program) {
   return program;
 }
 
-Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Target& target, bool strict) {
+Result<package::Kernel> emit_kernel(const plan::PlannedKernel& planned, const Target& target, bool all_strict) {
+  const bool strict = all_strict || !planned.lowered.program.contracts;
   package::Kernel kernel;
   kernel.config = planned.discovery.candidates[planned.chosen].config;
   kernel.epilogue = planned.lowered.program;

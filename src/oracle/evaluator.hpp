@@ -3,6 +3,7 @@
 // use.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "ir/analyses.hpp"
@@ -36,11 +37,20 @@ class Evaluator {
   void count_index(ir::NodeId id, Block<T>& out);
   void elementwise_real(ir::NodeId id, Block<T>& out);  // evaluator_elementwise.hpp
   void elementwise_int(ir::NodeId id, Block<T>& out);
-  void compare(ir::NodeId id, Block<T>& out);
+  void compare(ir::NodeId id, Block<T>& out);  // evaluator_compare.hpp
+  struct Related;
+  [[nodiscard]] Related related(ir::NodeId id) const;
+  [[nodiscard]] ir::NodeId origin(ir::NodeId id) const;
+  // By element of `id`: which one of `from` it is, of which it is a view.
+  [[nodiscard]] std::vector<int64_t> places(ir::NodeId id, ir::NodeId from) const;
+  // What a comparison reads beside its operands.
+  [[nodiscard]] std::optional<ir::NodeId> also_read(ir::NodeId id) const;
   void select(ir::NodeId id, Block<T>& out);
   void cast(ir::NodeId id, Block<T>& out);
   void dropout(ir::NodeId id, Block<T>& out);
-  void layout(ir::NodeId id, Block<T>& out);   // evaluator_layout.hpp
+  void layout(ir::NodeId id, Block<T>& out);  // evaluator_layout.hpp
+  void layout(ir::NodeId id, const std::function<const Block<T>&(size_t operand, Block<T>& room)>& operand,
+              Block<T>& out) const;
   void reduce(ir::NodeId id, Block<T>& out);   // evaluator_reduce.hpp
   void indexed(ir::NodeId id, Block<T>& out);  // evaluator_indexed.hpp
   void control(ir::NodeId id, Block<T>& out);  // evaluator_control.hpp

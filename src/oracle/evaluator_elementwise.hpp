@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise nodes, conversions and dropout.
+// Element-wise nodes but comparisons, conversions and dropout.
 #pragma once
 
 #include "oracle/evaluator.hpp"
@@ -162,28 +162,6 @@ void Evaluator<T>::elementwise_int(ir::NodeId id, Block<T>& out) {
     Int v[3] = {};
     for (size_t k = 0; k < operands.size(); ++k) v[k] = data[k][at[k]];
     out.ints[i] = is_logical ? logical(op, v[0], v[1]) : int_arithmetic(op, {v, operands.size()}, out.dtype);
-  });
-}
-
-template <class T>
-void Evaluator<T>::compare(ir::NodeId id, Block<T>& out) {
-  const Op op = graph_.node(id).op;
-  const DType dtype = ir::operand_dtype(graph_, id);
-  Block<T> rooms[2];
-  const Block<T>& a = as(graph_.operands(id)[0], dtype, rooms[0]);
-  const Block<T>& b = as(graph_.operands(id)[1], dtype, rooms[1]);
-  const bool same = graph_.operands(id)[0] == graph_.operands(id)[1];  // x != x asks for NaN
-  const auto with_itself = [same](Outcomes outcomes, bool is_number) {
-    return same ? Outcomes{false, is_number, false, outcomes.unordered} : outcomes;
-  };
-  for_each_broadcast<2>(out.axes.locals(), {a.axes.locals(), b.axes.locals()}, [&](size_t i, const auto& at) {
-    if (types::is_float(dtype)) {
-      const Real<T>&x = a.reals[at[0]], &y = b.reals[at[1]];
-      out.ints[i] = compared(op, with_itself(compare_reals(x, y), !x.is_nan()), x.flags | y.flags);
-    } else {
-      const Int &x = a.ints[at[0]], &y = b.ints[at[1]];
-      out.ints[i] = compared(op, with_itself(compare_ints(x, y, dtype), true), x.flags | y.flags);
-    }
   });
 }
 

@@ -43,15 +43,24 @@ void read_by_result(const Block<T>& in, size_t dim, int64_t start, int64_t step,
 
 template <class T>
 void Evaluator<T>::layout(ir::NodeId id, Block<T>& out) {
+  const auto operands = graph_.operands(id);
+  layout(
+      id, [&](size_t k, Block<T>& room) -> const Block<T>& { return as(operands[k], out.dtype, room); }, out);
+}
+
+template <class T>
+void Evaluator<T>::layout(ir::NodeId id, const std::function<const Block<T>&(size_t operand, Block<T>& room)>& operand,
+                          Block<T>& out) const {
   const Op op = graph_.node(id).op;
   if (op == Op::slice || op == Op::broadcast) {
-    const Block<T>& in = blocks_[graph_.operands(id)[0].index()];
+    Block<T> room;
+    const Block<T>& in = operand(0, room);
     if (op == Op::broadcast) return read_by_result(in, out.axes.rank(), 0, 1, out);
     const auto& attr = graph_.attr_as<ir::SliceAttr>(id);
     const int64_t start = attr.start.evaluate(problem_.symbols.values).value_or(0);
     return read_by_result(in, static_cast<size_t>(attr.dim), start, attr.step, out);
   }
-  const std::span<const ir::NodeId> operands = graph_.operands(id);
+  const size_t operands = graph_.operands(id).size();
   const Sizes space = out.axes.locals();
   const Sizes strides = [&] {
     Sizes s(space.size());
@@ -60,9 +69,9 @@ void Evaluator<T>::layout(ir::NodeId id, Block<T>& out) {
     return s;
   }();
   int64_t joined = 0;  // sizes of the parts before
-  for (size_t k = 0; k < operands.size(); ++k) {
+  for (size_t k = 0; k < operands; ++k) {
     Block<T> room;
-    const Block<T>& in = as(operands[k], out.dtype, room);
+    const Block<T>& in = operand(k, room);
     if (op == Op::reshape) {
       out.reals = in.reals;
       out.ints = in.ints;
@@ -89,7 +98,7 @@ void Evaluator<T>::layout(ir::NodeId id, Block<T>& out) {
       } else {
         const auto& attr = graph_.attr_as<ir::JoinAttr>(id);
         along = static_cast<size_t>(attr.dim);
-        const auto part = static_cast<int64_t>(k), parts = static_cast<int64_t>(operands.size());
+        const auto part = static_cast<int64_t>(k), parts = static_cast<int64_t>(operands);
         base = (attr.interleave ? part : joined) * strides[along];
         joined += sizes[along];
         if (attr.interleave) step[along] *= parts;

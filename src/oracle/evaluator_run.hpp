@@ -2,6 +2,7 @@
 // The loop over the nodes, leaves, and the conversion of outputs to what is stored.
 #pragma once
 
+#include "oracle/evaluator_compare.hpp"
 #include "oracle/evaluator_control.hpp"
 #include "oracle/evaluator_indexed.hpp"
 #include "oracle/evaluator_layout.hpp"
@@ -156,6 +157,7 @@ Result<void> Evaluator<T>::run(std::span<const ir::NodeId> roots) {
   std::vector<uint32_t> last(graph_.size(), 0);
   for (const ir::NodeId id : order) {
     for (const ir::NodeId operand : graph_.operands(id)) last[operand.index()] = id.index();
+    if (const auto too = also_read(id)) last[too->index()] = id.index();
   }
   for (const ir::NodeId root : roots) last[root.index()] = UINT32_MAX;
   for (const ir::NodeId id : order) {
@@ -164,6 +166,7 @@ Result<void> Evaluator<T>::run(std::span<const ir::NodeId> roots) {
     for (const ir::NodeId operand : graph_.operands(id)) {
       if (last[operand.index()] == id.index()) blocks_[operand.index()] = {};
     }
+    if (const auto too = also_read(id); too && last[too->index()] == id.index()) blocks_[too->index()] = {};
   }
   return {};
 }

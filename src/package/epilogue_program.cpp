@@ -13,7 +13,8 @@
 namespace codetta::package {
 namespace {
 
-constexpr uint64_t program_format = 3;
+// The second one is of programs that do not contract: digests of the others, which name kernels, stay what they are.
+constexpr uint64_t program_format = 3, uncontracted_format = 4;
 
 void write(ByteWriter& out, const Inst& inst) {
   out.choice(inst.kind);
@@ -114,7 +115,7 @@ std::vector<Dim> read_shape(ByteReader& in) {
 }
 
 void write(ByteWriter& out, const EpilogueProgram& program) {
-  out.number(program_format);
+  out.number(program.contracts ? program_format : uncontracted_format);
   out.choice(program.accumulator);
   out.integer(program.split.ways);
   out.dim(program.split.chunk);
@@ -166,7 +167,9 @@ void write(ByteWriter& out, const EpilogueProgram& program) {
 // Elements are read one by one and not sized ahead: a count says little about how much follows it.
 EpilogueProgram read_program(ByteReader& in) {
   EpilogueProgram program;
-  if (const uint64_t format = in.number(); in.ok() && format != program_format) {
+  const uint64_t format = in.number();
+  program.contracts = format != uncontracted_format;
+  if (in.ok() && format != program_format && format != uncontracted_format) {
     in.damage(fmt::format("the program has format {}, this library reads {}", format, program_format));
   }
   program.accumulator = in.dtype();

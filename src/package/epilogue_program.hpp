@@ -190,6 +190,9 @@ struct EpilogueProgram {
   // Of kernels for GPUs that compute several products: the B of the second one and on as operands, whose rows are K and
   // whose columns are those of the product. The first is that of the launch.
   std::vector<uint32_t> more_b{};
+  // a * b + c may be one rounding. Not where a value is compared with what is made of it: kernels and phases compute it
+  // again, and have to get the same bits.
+  bool contracts = true;
   [[nodiscard]] const FactorProgram* made(FactorProgram::Which which, uint32_t product = 0) const {
     for (const FactorProgram& factor : factors) {
       if (factor.which == which && factor.product == product) return &factor;

@@ -132,6 +132,7 @@ std::string EpilogueProgram::to_string() const {
   if (split.products > 1) text += fmt::format("{} products\n", split.products);
   if (split.own_ways() > 1)
     text += fmt::format("split columns in {} by chunks of {}\n", split.own_ways(), split.chunk.to_string());
+  if (!contracts) text += "no contraction\n";
   for (const Argument& argument : arguments)
     text += fmt::format("argument {}: {}\n", argument.name, text_of_shape(argument));
   for (size_t p = 0; p < phases.size(); ++p) {

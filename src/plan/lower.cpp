@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "device/cpu/abi.h"
+#include "plan/compared.hpp"
 #include "plan/lowering.hpp"
 #include "types/dtype.hpp"
 
@@ -138,6 +139,16 @@ void Lowering::find_inside() {
     for (NodeId operand : graph_.operands(node)) add(operand);
   }
   std::sort(inside_.begin(), inside_.end(), [](NodeId a, NodeId b) { return a.index() < b.index(); });
+}
+
+// Whether nothing in here has to have the bits that others compute of it again.
+bool Lowering::contracts() const {
+  std::vector<bool>& compared = scope_.compared != nullptr ? *scope_.compared : compared_;
+  return std::none_of(inside_.begin(), inside_.end(), [&](NodeId node) {
+    if (is_product(node) || leaf_of(node)) return false;
+    if (compared.empty()) compared = compared_with_itself(graph_);
+    return bool{compared[node.index()]};
+  });
 }
 
 namespace {
@@ -339,6 +350,7 @@ Result<void> Lowering::store_outputs() {
 
 Result<Lowered> Lowering::run() {
   find_inside();
+  result_.program.contracts = contracts();
   dependent_[*matmul_] = true;
   for (NodeId product : scope_.more_products) dependent_[product] = true;
   for (const NodeId node : inside_) {

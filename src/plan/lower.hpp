@@ -68,6 +68,8 @@ struct LoweringScope {
   // Where lowerings of one graph keep what they know of all of its nodes (Lowering::loses_index); null: each for
   // itself.
   std::vector<bool>* loses_index = nullptr;
+  // The same of compared_with_itself() (compared.hpp).
+  std::vector<bool>* compared = nullptr;
 };
 
 struct Lowered {

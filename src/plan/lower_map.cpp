@@ -245,6 +245,7 @@ Result<LoweredMap> Lowering::run_map(std::optional<NodeId> over) {
   CODETTA_CHECK_OK(fold_root(anchor));
   push_locations(anchor);
   result_.program.accumulator = DType::f32;
+  result_.program.contracts = contracts();
   add_arguments();
   CODETTA_CHECK_OK(store_outputs());
   // Before they are written down: each phase repeats what it needs of those in front of it.

@@ -98,6 +98,7 @@ class Lowering {
  private:
   // lower.cpp
   void find_inside();
+  [[nodiscard]] bool contracts() const;
   Result<void> find_roots();
   void add_arguments();
   [[nodiscard]] bool outlasts_axis(const Location& at) const;
@@ -169,8 +170,8 @@ class Lowering {
   mutable std::optional<ir::NodeId> failed_;  // of reject
   Lowered result_;
   Recorder recorder_;
-  mutable std::vector<bool> loses_index_;  // by node; empty until it is asked for
-  std::vector<ir::NodeId> inside_;         // leaves, outputs and all between, each behind its operands
+  mutable std::vector<bool> loses_index_, compared_;  // by node; empty until it is asked for
+  std::vector<ir::NodeId> inside_;                    // leaves, outputs and all between, each behind its operands
   ByNode<bool> dependent_;
   ByNode<uint32_t> leaf_{UINT32_MAX};   // UINT32_MAX: none
   std::vector<Dim> root_shape_;         // of the product, or of a map's anchor

@@ -357,6 +357,7 @@ std::optional<Error> RegionFinder::take_inside(KernelRegion& region) const {
   const auto take = [&](const MadeFactor& made, package::FactorProgram::Which which,
                         size_t product) -> std::optional<Error> {
     const package::EpilogueProgram& map = made.lowered.program;
+    program.contracts = program.contracts && map.contracts;
     std::vector<uint32_t> argument_of, operand_of(map.operands.size());
     for (size_t i = 0; i < map.arguments.size(); ++i) {
       if (map.arguments[i].is_output) {

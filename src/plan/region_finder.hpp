@@ -277,7 +277,7 @@ class RegionFinder {
   std::map<size_t, std::set<size_t>> read_statistics_;  // by place: those that it reduced rows for
   std::set<size_t> untried_;                            // products with factors whose reductions may be tried elsewhere
   std::vector<uint32_t> reached_;                       // by node: by which search, last
-  mutable std::vector<bool> loses_index_;               // LoweringScope::loses_index
+  mutable std::vector<bool> loses_index_, compared_;    // of LoweringScope
   uint32_t searches_ = 0;
   std::map<Key, Lowered> known_;    // products that have been lowered and are taken so
   std::map<Key, Lowered> lowered_;  // that have been lowered, whatever came of it

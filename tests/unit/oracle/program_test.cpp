@@ -272,5 +272,50 @@ TEST(ProgramValues, Composites) {
   }
 }
 
+// Elements of 0 or 1 that roundings leave open.
+int open(const std::string& text, std::vector<Data> data) {
+  const auto result = evaluate_text(text, std::move(data));
+  EXPECT_TRUE(result) << result.error().render();
+  if (!result) return -1;
+  int count = 0;
+  for (const ExpectedElement& element : result->outputs[0].elements) count += element.low != element.high;
+  return count;
+}
+
+// A value is one value wherever it is compared: with the largest of its row, and with itself in another place.
+TEST(ProgramValues, ComparedWithWhatIsMadeOfIt) {
+  Data x(DType::f32, {6, 9}), w(DType::f32, {9, 8}), c(DType::f32, {8});
+  x.fill_normal(1), w.fill_normal(2), c.fill_normal(3);
+  const auto text = [](const std::string& hot) {
+    return "def f(x: f32[6, 9], w: f32[9, 8], c: f32[8]):\n    t = gelu(x @ w) * 0.3 + c\n    y = " + hot +
+           "\n    return y\n";
+  };
+  for (const char* decided :
+       {"t >= max(t, dim=-1)", "t < max(t, dim=-1)", "max(t, dim=-1) == t", "min(t, dim=-2) >= t",
+        "reshape(t, (48,)) != max(t)", "transpose(t) >= transpose(max(t, dim=-1))", "t[:, ::2] <= min(t, dim=-1)",
+        "reshape(t, (3, 2, 8)) >= max(reshape(t, (3, 2, 8)), dim=1)", "reshape(t, (6, 8, 1)) <= reshape(t, (6, 1, 8))",
+        "t[1:] == t[1:]"}) {
+    EXPECT_EQ(open(text(decided), {x, w, c}), 0) << decided;
+  }
+  // What only happens to be equal is not one value.
+  EXPECT_GE(open(text("t >= t + 0.0 * c"), {x, w, c}), 40);
+  EXPECT_EQ(open(text("t >= max(t * 1.0000001, dim=-1)"), {x, w, c}), 6);
+  // Places that are compared with other places of it, or with the largest of another row, are open as ever.
+  const Data same(DType::f32, {6, 9}, Values(54, 0.1));
+  EXPECT_EQ(open(text("t[1:] >= t[:5]"), {same, w, c}), 40);
+  EXPECT_GE(open(text("t[1:] >= max(t, dim=-1)[:5]"), {same, w, c}), 5);
+}
+
+TEST(ProgramValues, TheLargestOfEqualOnes) {
+  const Data x(DType::f32, {2, 3}, {1, 3, 3, 5, 4, 5});
+  EXPECT_EQ(values("def f(x: f32[2, 3]):\n    y = cast(x >= max(x, dim=-1), f32)\n    return y\n", {x}),
+            (Values{0, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(values("def f(x: f32[2, 3]):\n    y = cast(x > min(x, dim=-2), f32)\n    return y\n", {x}),
+            (Values{0, 0, 0, 1, 1, 1}));
+  const Data nan(DType::f32, {1, 2}, {1, std::nan("")});
+  EXPECT_EQ(values("def f(x: f32[1, 2]):\n    y = cast(x >= max(x, dim=-1), f32)\n    return y\n", {nan}),
+            (Values{0, 0}));
+}
+
 }  // namespace
 }  // namespace codetta::oracle::test

@@ -50,6 +50,19 @@ phase 1: row panel, no accumulator
 )");
 }
 
+TEST(EpilogueProgram, WithoutContraction) {
+  EpilogueProgram program = test::sample_program();
+  const std::string bytes = program.encode();
+  EXPECT_EQ(program.to_string().find("no contraction\n"), std::string::npos);
+  program.contracts = false;
+  EXPECT_NE(program.encode(), bytes);
+  const auto decoded = EpilogueProgram::decode(program.encode());
+  ASSERT_TRUE(decoded) << decoded.error().render();
+  EXPECT_FALSE(decoded->contracts);
+  EXPECT_EQ(*decoded, program);
+  EXPECT_NE(program.to_string().find("no contraction\n"), std::string::npos);
+}
+
 TEST(EpilogueProgram, WhetherItemsAreFurtherRows) {
   using package::Access;
   using package::Axis;

@@ -2,7 +2,12 @@
 // The example epilogues as programs, and what can't be lowered.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <regex>
+
+#include "plan/compared.hpp"
 #include "plan/lower.hpp"
+#include "plan/plan.hpp"
 #include "unit/plan/bind_text.hpp"
 
 namespace {
@@ -161,6 +166,45 @@ phase 1: row panel
   store D[full, unit] = v5
   store normalizer[column] = v3
 )");
+}
+
+// Where a value is compared with what is made of it, phases and kernels compute it alike.
+TEST(Lowering, WithoutContractionWhereAValueIsComparedWithItself) {
+  const auto contracts = [](const std::string& body) {
+    std::string text = "def f(x: f32[8, 64], w: f32[64, 48]";
+    for (const char* vector : {"c", "limit"}) {
+      if (std::regex_search(body, std::regex(std::string("\\b") + vector + "\\b")))
+        text += std::string(", ") + vector + ": f32[48]";
+    }
+    const auto graph = test::bind_program_text(text + "):\n" + body + "    return y\n");
+    EXPECT_TRUE(graph) << graph.error().render();
+    if (!graph) return true;
+    const auto compared = plan::compared_with_itself(*graph);
+    const bool any = std::find(compared.begin(), compared.end(), true) != compared.end();
+    const auto planned = plan::plan_program(*graph, Target::parse("cpu:avx2").value(), {}, {});
+    EXPECT_TRUE(planned) << planned.error().render();
+    bool all = true;
+    if (planned) {
+      for (const plan::PlannedKernel& kernel : planned->kernels) all = all && kernel.lowered.program.contracts;
+    }
+    EXPECT_EQ(all, !any) << body;
+    return all;
+  };
+  for (const char* body : {
+           "    t = (x @ w) * 2.0 + c\n    y = where(t >= max(t, dim=-1), t, 0.0)\n",
+           "    t = x * x + 1.0\n    y = cast(min(t, dim=-1) == t, f32) @ w\n",
+           "    t = softmax(x @ w)\n    y = t > mean(t, dim=-1)\n",
+           "    t = gelu(x @ w)\n    y = reshape(t, (8, 48, 1)) < reshape(t, (8, 1, 48))\n",
+       })
+    EXPECT_FALSE(contracts(body)) << body;
+  for (const char* body : {
+           "    t = (x @ w) * 2.0 + c\n    y = where(t >= 0.0, t, 0.0)\n",
+           "    t = (x @ w) * 2.0 + c\n    y = where((t >= limit) & (c < t), t, 0.0)\n",
+           "    t = x @ w\n    y = t >= max(t, dim=-1)\n",    // nothing rounds
+           "    y = (x @ w) * 2.0 > exp(c) + limit * 2.0\n",  // nothing in common
+           "    t = softmax(x @ w)\n    y = where(reshape(arange(8), (8, 1)) < arange(48), t, 0.0)\n",
+       })
+    EXPECT_TRUE(contracts(body)) << body;
 }
 
 // The outputs of a program of one product x @ w, and of nothing else that is loaded.
