@@ -2,9 +2,12 @@
 // Every Fragment against the scalar reference: all access classes, dtypes, reductions and ops, at sizes with tails.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "emit/emit.hpp"
 #include "loaded_source.hpp"
 #include "program_maker.hpp"
+#include "support/slice.hpp"
 #include "tile_runner.hpp"
 #include "types/op.hpp"
 
@@ -32,12 +35,16 @@ struct Case {
   bool discontinuous = false;
   std::vector<std::vector<int64_t>> indexed_strides = {};
   bool strict = false;
+  // Of a list of cases each level has every second one, as the commit picks.
+  std::optional<uint64_t> of_list = {};
 };
 
 void check(const Case& c, const std::vector<ProblemSize>& problem_sizes = sizes()) {
   SCOPED_TRACE(c.name);
   ASSERT_EQ(package::find_defect(c.program).value_or(""), "");
+  uint64_t level = 0;
   for (const CpuIsa isa : runnable_isas()) {
+    if (c.of_list && !test::commit_takes(*c.of_list + level++, 2)) continue;
     for (const TestCompiler& compiler : test_compilers(isa)) {
       SCOPED_TRACE(std::string(isa_name(isa)) + " " + compiler.path);
       const auto source = emit_cpu_epilogue(c.program, {isa, c.strict, true});
@@ -105,11 +112,16 @@ TEST(Conformance, EveryAccessClassOfEveryDtype) {
       }
     }
     m.store(m.op(Op::add, f32, {m.accum(), m.cast(sum, f32)}), f32);
-    check({std::string(types::dtype_traits(dtype).name), m.program, 1e-5}, {{2, 5, 37, 3, 16}, {1, 1, 1, 1, 1}});
+    check({.name = std::string(types::dtype_traits(dtype).name),
+           .program = m.program,
+           .tolerance = 1e-5,
+           .of_list = static_cast<uint64_t>(d)},
+          {{2, 5, 37, 3, 16}, {1, 1, 1, 1, 1}});
   }
 }
 
 TEST(Conformance, EveryStoreConversion) {
+  uint64_t which = 0;
   for (const DType from : {f32, f64, i32, i64, u8, boolean}) {
     ProgramMaker m;
     const uint32_t x = m.load(from, Access::Full);
@@ -121,7 +133,11 @@ TEST(Conformance, EveryStoreConversion) {
       m.store(m.cast(scaled, static_cast<DType>(d)), static_cast<DType>(d));
     }
     m.store(m.accum(), f32);
-    check({"from " + std::string(types::dtype_traits(from).name), m.program, 0}, {{1, 5, 37, 3, 16}});
+    check({.name = "from " + std::string(types::dtype_traits(from).name),
+           .program = m.program,
+           .tolerance = 0,
+           .of_list = which++},
+          {{1, 5, 37, 3, 16}});
   }
 }
 
@@ -236,6 +252,7 @@ TEST(Conformance, IndicesExtentsAndDropout) {
 
 // Every element-wise op of the table in every type it can have.
 TEST(Conformance, EveryOpInEveryType) {
+  uint64_t which = 0;
   for (const DType type : {f32, f64, i8, i32, i64, u8, u16, u64}) {
     ProgramMaker m;
     const uint32_t x = m.load(type, Access::Full), y = m.load(type, Access::Full), z = m.load(type, Access::Row);
@@ -266,7 +283,11 @@ TEST(Conformance, EveryOpInEveryType) {
         m.store(m.op(info.op, type, in), type);
       }
     }
-    check({"ops " + std::string(types::dtype_traits(type).name), m.program, type == f64 ? 1e-13 : 1e-6, true},
+    check({.name = "ops " + std::string(types::dtype_traits(type).name),
+           .program = m.program,
+           .tolerance = type == f64 ? 1e-13 : 1e-6,
+           .discontinuous = true,
+           .of_list = which++},
           {{1, 5, 37, 3, 16}});
   }
 }

@@ -8,6 +8,7 @@
 #include "emit/parts.hpp"
 #include "loaded_source.hpp"
 #include "program_maker.hpp"
+#include "support/slice.hpp"
 #include "types/op.hpp"
 
 namespace codetta::emit {
@@ -54,10 +55,13 @@ TEST(DeviceHeaders, CompileAloneWithEveryCompilerAndIsa) {
 
 TEST(Parts, EveryOpNeedsNoMoreThanItsParts) {
   const CpuIsa isa = runnable_isas().back();
+  uint64_t turn = 0;
   for (const DType type : {f32, f64, i32}) {
+    uint64_t which = turn++;
     for (const types::OpInfo& info : types::all_ops()) {
       const bool plain = info.rule == types::OpRule::arith || info.rule == types::OpRule::real;
       if (!info.elementwise() || !plain || (info.rule == types::OpRule::real && !types::is_float(type))) continue;
+      if (!test::commit_takes(which++, 3)) continue;  // each type has others
       ProgramMaker m;
       const uint32_t x = m.load(type, package::Access::Full);
       std::vector<uint32_t> in(static_cast<size_t>(info.arity), x);
