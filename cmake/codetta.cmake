@@ -172,7 +172,7 @@ function(codetta_test_code target)
   target_compile_options(${target} PRIVATE -ffp-contract=off "$<$<CONFIG:Release>:${CODETTA_TEST_LEVEL}>")
   target_compile_definitions(${target} PRIVATE CODETTA_SOURCE_DIR="${CODETTA_ROOT}")
   codetta_common_test_headers(${target})
-  codetta_unity(${target} BATCH 8 ALONE ${arg_ALONE})
+  codetta_unity(${target} BATCH 16 ALONE ${arg_ALONE})
   set_target_properties(${target} PROPERTIES CODETTA_SHADOWS ${CODETTA_UNITY})
 endfunction()
 
