@@ -70,6 +70,10 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   wanted.checks = !options.no_checks;
   wanted.engine_dir = options.engine_dir;
   wanted.form = options.form == "nvcc" ? BuildForm::Nvcc : BuildForm::Library;
+  if (options.embed_weights && options.weights.empty())
+    return report(usage_error("--embed-weights has no effect without --weights", "no file of weights is given",
+                              "add --weights FILE.safetensors, or leave it out"),
+                  common.json);
   const bool sources = wanted.form == BuildForm::Nvcc;
   if (sources && !options.engine_dir.empty())
     return report(usage_error("--engine-dir has no effect with --form nvcc",

@@ -118,6 +118,20 @@ Result<void> load_inputs(const Program& program, const Given& given, ProgramData
   return {};
 }
 
+// The next step for a parameter that is missing is an option.
+Error as_options_of_run(const Error& error, const Program& program) {
+  std::vector<Diagnostic> diagnostics = error.diagnostics();
+  for (Diagnostic& diagnostic : diagnostics) {
+    for (const auto& parameter : program.parameters()) {
+      if (diagnostic.code != 208 || diagnostic.argument != parameter.name) continue;
+      diagnostic.help = (parameter.type.find('[') == std::string::npos ? "pass --scalar " + parameter.name + "=NUMBER"
+                                                                       : "pass --tensor " + parameter.name + "=FILE") +
+                        "; with --check or --dim, parameters that are not given are random";
+    }
+  }
+  return Error(std::move(diagnostics));
+}
+
 struct AskedSizes {
   Sizes dims, hints;
 };
@@ -298,7 +312,8 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
     return report(usage_error("--seed has no effect", "every parameter is given, and no check takes samples",
                               "leave it out, or say --check"),
                   common.json);
-  if (auto ok = add_outputs(program, asked.dims, data); !ok) return report(ok.error(), common.json);
+  if (auto ok = add_outputs(program, asked.dims, data); !ok)
+    return report(as_options_of_run(ok.error(), program), common.json);
   if (auto ok = check_dims(asked.dims, data); !ok) return report(ok.error(), common.json);
   if (options.check || options.bisect) program = program.with_hooked_results();
   auto compiled = codetta::compile(program, target, options.hints.empty() ? data.shapes.symbols : asked.hints, context,

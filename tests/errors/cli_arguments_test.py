@@ -226,6 +226,8 @@ def programs(folder, cache):
     x, w = array(folder / "x.npy", (4, 6)), array(folder / "w.npy", (6, 8))
     missing = expect(1, "error[E0208]: argument w is not provided", "run", program, *cache, "--tensor", f"x={x}")
     expect(0, "y = f32[16, 16]", "run", program, *cache)
+    if "help: pass --tensor w=FILE; with --check or --dim, parameters that are not given are random" not in missing.stderr:
+        FAILURES.append(f"no option: {missing.stderr}")
     if "p.py:1:" not in missing.stderr:
         FAILURES.append(f"no position: {missing.stderr}")
     expect(0, "", "run", program, *cache, "--tensor", f"x={x}", "--tensor", f"w={w}")

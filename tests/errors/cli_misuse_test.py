@@ -57,6 +57,7 @@ def unheeded(program, folder, cache):
     nvcc = ["build", program, "-o", folder / "nvcc", "--form", "nvcc", "--target", "cuda:sm_80", *cache]
     expect(2, "--form is not for --repro", *nvcc, "--repro", "relu")
     expect(2, "--engine-dir has no effect with --form nvcc", *nvcc, "--engine-dir", folder)
+    expect(2, "--embed-weights has no effect without --weights", "build", program, "-o", library, *cache, "--embed-weights")
     expect(2, "--form is not for CUTLASS", "build", "--via", "cutlass", *SIZES, "-o", library, "--form", "nvcc", *cache)
     expect(1, "error[E0440]: there are no sources for nvcc for cpu:avx2", "build", program, "-o", folder / "nvcc", "--form", "nvcc",
            "--target", "cpu:avx2", *cache)

@@ -397,6 +397,7 @@ def said_wrongly(folder, cache):
     if not all(abs(s - 2.5 * p) <= 1e-6 * abs(p) for s, p in zip(scaled, plain)) or not any(plain):
         FAILURES.append(f"run --scalar a=2.5: {scaled} for 2.5 times {plain}")
     expect(1, "argument a is not provided", *good)
+    expect(1, "help: pass --scalar a=NUMBER; with --check or --dim,", *good)
     expect(1, "a is a tensor but is declared as a number", *good, "--tensor", f"a={data}")
     expect(1, "a is true but is declared as f32", *good, "--scalar", "a=true")
     expect(2, "no parameter 'b'", *good, "--scalar", "b=1")
