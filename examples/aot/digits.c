@@ -53,6 +53,10 @@ int main(int argc, char** argv) {
     fprintf(stderr, "the images of %s cannot be read\n", folder);
     return 1;
   }
+  if (count == 0 || image_bytes != sizeof(float) * 64 * label_bytes) {
+    fprintf(stderr, "%s has %zu bytes of images for %zu labels; an image has 256\n", folder, image_bytes, label_bytes);
+    return 1;
+  }
 
   if (digits_abi_version() != DIGITS_ABI_VERSION) {
     fprintf(stderr, "digits.h and libdigits.so do not belong together\n");

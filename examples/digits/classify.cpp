@@ -49,6 +49,11 @@ int main(int argc, char** argv) try {
   const auto images = read("held_out_images"), labels = read("held_out_labels");
   const auto w1 = read("w1"), b1 = read("b1"), w2 = read("w2"), b2 = read("b2");
   const int64_t count = images.view().size(0);
+  if (labels.view().dtype() != codetta::u8 || labels.view().shape() != codetta::Dims{count}) {
+    std::fprintf(stderr, "the labels are %s; u8[%lld] is wanted\n", labels.view().describe().c_str(),
+                 static_cast<long long>(count));
+    return 1;
+  }
   const auto hidden = codetta::Tensor::make(codetta::f32, {count, 128}).value();
   const auto scores = codetta::Tensor::make(codetta::f32, {count, 10}).value();
 

@@ -41,6 +41,11 @@ class Digits(unittest.TestCase):
         run(CC, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", SOURCE / "examples/aot/digits.c", "-I", WORK, "-o",
             program, "-L", WORK, "-ldigits", "-Wl,-rpath," + str(WORK))
         print(run(program, DIGITS).stdout.strip())
+        cut = WORK / "cut"
+        cut.mkdir(exist_ok=True)
+        (cut / "held_out_labels.npy").write_bytes((DIGITS / "held_out_labels.npy").read_bytes())
+        (cut / "held_out_images.npy").write_bytes((DIGITS / "held_out_images.npy").read_bytes()[:3000])
+        self.assertIn("bytes of images for 360 labels", run(program, cut, code=1).stderr)
 
     def test_header_in_cxx_and_threads(self):
         program = WORK / "threads"
