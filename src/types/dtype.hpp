@@ -52,9 +52,9 @@ constexpr int bits(DType d) { return dtype_traits(d).bits; }
 constexpr int64_t byte_size(DType d) { return dtype_traits(d).bits / 8; }
 constexpr bool is_bool(DType d) { return d == DType::boolean; }
 constexpr bool is_float(DType d) { return dtype_traits(d).kind == DTypeKind::floating; }
-// bool is no integer: arithmetic on it is decided by each op.
 constexpr bool is_float8(DType d) { return d == DType::f8e4m3 || d == DType::f8e5m2; }
 constexpr bool is_byte(DType d) { return d == DType::i8 || d == DType::u8; }  // an integer of 8 bits
+// bool is no integer: arithmetic on it is decided by each op.
 constexpr bool is_integer(DType d) {
   return dtype_traits(d).kind == DTypeKind::signed_integer || dtype_traits(d).kind == DTypeKind::unsigned_integer;
 }
