@@ -41,10 +41,10 @@ struct Mainloop {
   double clocks = 0;         // of the matrix or FMA pipes for the unit, with what the schedule loses
   double bytes = 0;          // that the unit brings from L2 into its multiprocessor
   double blocks_per_sm = 1;  // resident at once; they share the pipes
-  double exposed = 1;        // share of the epilogue that no multiplication hides, but for the last unit's
-  double prologue_us = 1;    // from launch to the first multiplication, and clusters
-  double memory_share = 1;   // of the memory's rate that its copies reach
-  std::string note;          // of what the clocks are made
+  double exposed = 1;  // of the epilogue, but for the last unit's: what no multiplication hides, and is late behind it
+  double prologue_us = 1;   // from launch to the first multiplication, and clusters
+  double memory_share = 1;  // of the memory's rate that its copies reach
+  std::string note;         // of what the clocks are made
 };
 
 struct GpuFamilyInfo {

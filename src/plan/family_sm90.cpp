@@ -441,22 +441,26 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
 Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const Sm90Shape shape = sm90_shape(p.epilogue, c);
   // One consumer waits for its own products between stages; with two bands of rows it has none to hide that under.
-  // Fast products of 8-bit floats lose more where both wait for the same stages (an H100, 4096^3 with scales: 120 us in
-  // cooperative tiles of 128 x 256, 130 of 128 x 176, 110 and 113 in turns).
+  // Two that wait for the same stages lose 2 % beside two in turns (an H200 at its limit of power), with fast products
+  // of 8-bit floats more (an H100, 4096^3 with scales: 120 us in cooperative tiles of 128 x 256, 130 of 128 x 176, 110
+  // and 113 in turns).
   const bool slower = c.math == MathMode::Fp8FastAccumulation && c.consumers == 2 && !c.pingpong;
-  const double efficiency = slower ? 0.86 : c.consumers > 1 ? 0.97 : c.tile_m > 64 ? 0.8 : 0.9;
+  const double efficiency = slower ? 0.86 : c.pingpong ? 0.97 : c.consumers > 1 ? 0.95 : c.tile_m > 64 ? 0.8 : 0.9;
   const double wait = c.consumers == 1 ? 64 : 0;
   const auto blocks =
       static_cast<double>(base::ceil_div<int64_t>(base::ceil_div<int64_t>(p.shape.k, c.k_split), c.tile_k));
   // 64 x n x 32 bytes of K take n / 2 clocks, and longer the more bytes of shared memory a clock they need: those of
-  // both factors, and those that the copy engine writes meanwhile. Fitted to what an H100 took (bench/NOTES.md): 1 up
-  // to 146, 1.08 at 160 (128 x 128), 1.45 at 192 (64 x 128). Columns of B that come in blocks of 64 and are not all
-  // needed: 1.12. Few rows wait for memory instead.
+  // both factors, and those that the copy engine writes meanwhile, which cost more. Fitted to what an H200 took at its
+  // limit of power (bench/NOTES.md): 1 for 128 x 160 and wider, 1.03 for 128 x 128, 1.07 to 1.09 for 64 x 256 and 128 x
+  // 112, 1.45 for 64 x 128. Two consumers lose 2.5 % where columns are no multiple of 32; columns of B that come in
+  // blocks of 64 and are not all needed cost 12 %. Few rows wait for memory instead.
   const double reads = 2048 + 32.0 * c.tile_n, writes = static_cast<double>(shape.stage_bytes) / (c.tile_m / 16.0);
   const double above =
-      c.consumers == 1 && p.shape.m <= 128 ? 0 : std::max(0.0, (reads + writes) / (c.tile_n / 2.0) - 146);
-  const double crowding =
-      (1 + std::min(0.45, 0.0004 * above * above)) * (!c.b_k_major && c.tile_n / p.ways() % 64 != 0 ? 1.12 : 1);
+      c.consumers == 1 && p.shape.m <= 128 ? 0 : std::max(0.0, (reads + 1.5 * writes) / (c.tile_n / 2.0) - 177);
+  const double odd = !c.b_k_major && c.tile_n / p.ways() % 64 != 0 ? 1.12
+                     : c.consumers == 2 && c.tile_n % 32 != 0      ? 1.025
+                                                                   : 1;
+  const double crowding = (1 + std::min(0.45, 0.00013 * above * above)) * odd;
   const double step = c.tile_n / 2.0 * crowding;
   const double loaded_n = c.b_k_major ? c.tile_n : static_cast<double>(shape.b_boxes * 64);
   Mainloop loop;
@@ -518,9 +522,13 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
     products_clocks *= 1 + 0.08 * std::clamp((waves - 8) / 16, 0.0, 1.0) * std::min(1.0, a_clock / 64);
   const double handover = c.pingpong ? 800 * p.gpu.ghz / (1 + products_us / 10) : 0;
   loop.clocks = products_clocks / efficiency + traffic + handover;
-  loop.exposed = c.pingpong ? 0.4 : 1;
+  // Cooperative consumers that store by the copy engine take up to half as long again until they multiply once more (an
+  // H200 at its limit of power: 2 to 5 us a tile with K = 1024, nothing with K = 13).
+  loop.exposed = c.pingpong ? 0.4 : c.copied && c.consumers > 1 ? 1 + 0.5 * std::min(1.0, blocks / 16) : 1;
   loop.memory_share = few ? 0.955 : 1;  // few rows wait for memory, from their first stage on
-  loop.prologue_us = (c.a_rows > 0 ? 3.0 : few ? 4.3 : 3.3) + (c.cluster_m * c.cluster_n > 1 ? 1.3 : 0);
+  // Two blocks begin together; cooperative ones gain nothing by what they share (an H200, ten rows: 0 to 1 % slower).
+  const double together = c.cluster_m * c.cluster_n == 1 ? 0 : c.pingpong ? 0.6 : 1.3;
+  loop.prologue_us = (c.a_rows > 0 ? 3.0 : few ? 4.3 : 3.3) + together;
   loop.note = fmt::format("{} stages of 64 x {} x {} in {:.0f} clocks a product at {:.1f} %", c.stages, c.tile_n,
                           c.tile_k, step, 100 * efficiency);
   if (two_level(c))
