@@ -280,8 +280,11 @@ Result<bool> Tuning::repeat_best() {
       loaded = true;
       for (Contender* contender : finalists_) contender->samples.clear();
     }
-    for (size_t i = 0; i < finalists_.size(); ++i)
-      CODETTA_CHECK_OK(take_samples(*finalists_[(i + static_cast<size_t>(round)) % finalists_.size()], 1));
+    // Backwards every other time: what a kernel leaves in the L2, and of the power, does not always meet the same one.
+    for (size_t i = 0, count = finalists_.size(); i < count; ++i) {
+      const size_t at = (i + static_cast<size_t>(round)) % count;
+      CODETTA_CHECK_OK(take_samples(*finalists_[round % 2 == 0 ? at : count - 1 - at], 1));
+    }
     if (!goes_on(finalists_[0]->result.kernel, finalists_[0]->result.microseconds)) return false;
   }
   // What was not repeated has times of another state of the machine: it stays as far behind the best as it was.
@@ -370,7 +373,9 @@ Result<TuneReport> tune(const GemmArguments& arguments, const Target& target, co
   CODETTA_TRY(const Target resolved, driver::resolve_target(state, target));
   CODETTA_CHECK_OK(state.check_runs(resolved));
   DiscoveryOptions discovery;
-  discovery.max_candidates = options.max_candidates;
+  // On a GPU what is tried need not be the first of the list.
+  const size_t listed = driver::runs_on_gpu(resolved) ? discovery.max_candidates : 0;
+  discovery.max_candidates = std::max(options.max_candidates, listed);
   CODETTA_TRY(const KernelList kernels, find_kernels(arguments, resolved, discovery, context));
   if (kernels.empty()) return driver::none_left(kernels.rejections());
   return Tuning(arguments, options, context, kernels).run();

@@ -2,6 +2,7 @@
 #include "driver/tune_search.hpp"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 namespace codetta::driver {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr size_t at_once = 4;         // of the second step: more would not learn from each other
 constexpr double worth_trying = 1.5;  // of the fastest's estimate
+constexpr double near_enough = 1.2;   // of the best estimate, for the first one of another schedule
 
 // Null where it cannot be planned any more, which preparing it will say.
 const plan::Candidate* candidate_of(const Kernel& kernel) {
@@ -48,9 +50,29 @@ void TuneSearch::take(const Kernel& kernel, std::vector<Kernel>& to) {
   to.push_back(kernel);
 }
 
+const Kernel* TuneSearch::other_schedule() const {
+  const plan::Candidate* const best = tiles_.empty() ? nullptr : tiles_[0];
+  if (!has_variants(best)) return nullptr;
+  for (const plan::Candidate* tile : tiles_)
+    if (has_variants(tile) && !plan::same_schedule(best->config, tile->config)) return nullptr;
+  const auto other = std::find_if(listed_.begin(), listed_.end(), [&](const Kernel& kernel) {
+    const plan::Candidate* const candidate = candidate_of(kernel);
+    return has_variants(candidate) && !plan::same_schedule(best->config, candidate->config) &&
+           candidate->microseconds <= near_enough * best->microseconds;
+  });
+  return other == listed_.end() ? nullptr : &*other;
+}
+
 void TuneSearch::take_tiles(size_t count, std::vector<Kernel>& to) {
+  const bool ends = tried_.size() + count >= first_;
   for (const Kernel& kernel : listed_) {
     if (to.size() == count) return;
+    if (ends && to.size() + 1 == count) {
+      if (const Kernel* const other = other_schedule()) {
+        tiles_.push_back(candidate_of(*other));
+        return take(*other, to);
+      }
+    }
     if (tried_.contains(kernel.metadata().name)) continue;
     if (gpu_) {
       const plan::Candidate* const candidate = candidate_of(kernel);
@@ -68,7 +90,10 @@ Result<void> TuneSearch::take_nearest(size_t count, std::vector<Kernel>& to) {
     CODETTA_TRY(all_, find_all_());
   }
   const plan::Candidate* const from = centre();
-  using Place = std::tuple<bool, int, double, std::string>;
+  // Of what is equally near and differs in the same respect, the how many-th: one of each is tried before the second of
+  // any, since how far its variants are apart is not the same for a raster group and a cluster.
+  std::map<std::tuple<bool, int, uint32_t>, int> met;
+  using Place = std::tuple<bool, int, int, double, std::string>;
   std::vector<std::pair<Place, const Kernel*>> near;
   for (const Kernel& kernel : *all_) {
     const KernelMetadata& metadata = kernel.metadata();
@@ -76,7 +101,12 @@ Result<void> TuneSearch::take_nearest(size_t count, std::vector<Kernel>& to) {
     if (from == nullptr || candidate == nullptr || tried_.contains(metadata.name)) continue;
     const auto steps = plan::steps_between(from->config, candidate->config);
     if (!steps || candidate->microseconds > worth_trying * from->microseconds) continue;
-    near.push_back({{metadata.tuned, *steps, candidate->microseconds, metadata.name}, &kernel});
+    near.push_back({{metadata.tuned, *steps, 0, candidate->microseconds, metadata.name}, &kernel});
+  }
+  std::sort(near.begin(), near.end());
+  for (auto& [place, kernel] : near) {
+    auto& [tuned, steps, turn, estimate, name] = place;
+    turn = met[{tuned, steps, plan::respects_between(from->config, candidate_of(*kernel)->config)}]++;
   }
   std::sort(near.begin(), near.end());
   for (const auto& [place, kernel] : near) {

@@ -12,10 +12,12 @@
 namespace codetta::driver {
 
 // On a CPU the ranking's first. On a GPU two steps: first tiles in the ranking's order, one variant of each, half of
-// all that may be tried but at least two, of which a quarter, at least one, may be the vendor's; then, a few at a time,
-// what is nearest to the fastest kernel so far (plan::steps_between) and expected to take at most half as long again.
-// What no earlier call has timed comes first, of that the nearest, then what is expected to be faster, then names;
-// where nothing is near, the ranking goes on. So the order is the same wherever the same kernels turn out fastest.
+// all that may be tried but at least two, of which a quarter, at least one, may be the vendor's, and the last is of
+// another schedule where all before have the same (which of two is ahead hangs on the clock that a device's power
+// allows); then, a few at a time, what is nearest to the fastest kernel so far (plan::steps_between) and expected to
+// take at most half as long again. What no earlier call has timed comes first, of that the nearest, of those one for
+// each respect in which they differ, then what is expected to be faster, then names; where nothing is near, the ranking
+// goes on. So the order is the same wherever the same kernels turn out fastest.
 class TuneSearch {
  public:
   // `listed`: as discovery ranks them. `all`: every configuration, asked for when the second step begins.
@@ -27,6 +29,8 @@ class TuneSearch {
  private:
   // Of the fastest kernel that has variants; null where there is none.
   [[nodiscard]] const plan::Candidate* centre() const;
+  // The first listed of another schedule than all tiles so far, if it is expected to be about as fast as the best.
+  [[nodiscard]] const Kernel* other_schedule() const;
   void take(const Kernel& kernel, std::vector<Kernel>& to);
   void take_tiles(size_t count, std::vector<Kernel>& to);
   Result<void> take_nearest(size_t count, std::vector<Kernel>& to);

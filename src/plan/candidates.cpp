@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <numeric>
@@ -187,7 +188,12 @@ bool same_tile(const package::KernelConfig& a, const package::KernelConfig& b) {
   return x != nullptr && y != nullptr && x->family == y->family && tile_of(*x) == tile_of(*y);
 }
 
-std::optional<int> steps_between(const package::KernelConfig& a, const package::KernelConfig& b) {
+namespace {
+
+// How far two configurations of a family are apart in each respect.
+using Distances = std::array<int, 10>;
+
+std::optional<Distances> distances(const package::KernelConfig& a, const package::KernelConfig& b) {
   const auto *x = std::get_if<GpuGemmConfig>(&a), *y = std::get_if<GpuGemmConfig>(&b);
   if (x == nullptr || y == nullptr || x->family != y->family) return std::nullopt;
   const auto octaves = [](int32_t p, int32_t q) {
@@ -197,7 +203,7 @@ std::optional<int> steps_between(const package::KernelConfig& a, const package::
     return std::tuple(c.spread_a, c.pack_a, c.pack_b, c.a_k_major, c.b_k_major, c.a_rows);
   };
   const auto way = [](const GpuGemmConfig& c) { return std::pair(c.copied, c.from_registers); };
-  const int aspects[] = {
+  return Distances{
       x->cluster_m != y->cluster_m || x->cluster_n != y->cluster_n,
       way(*x) != way(*y),
       x->k_split != y->k_split || x->stream_k != y->stream_k,
@@ -209,7 +215,25 @@ std::optional<int> steps_between(const package::KernelConfig& a, const package::
       octaves(x->tile_n, y->tile_n),
       octaves(x->tile_k, y->tile_k),
   };
-  return std::accumulate(std::begin(aspects), std::end(aspects), 0);
+}
+
+}  // namespace
+
+std::optional<int> steps_between(const package::KernelConfig& a, const package::KernelConfig& b) {
+  const auto each = distances(a, b);
+  return each ? std::optional(std::accumulate(each->begin(), each->end(), 0)) : std::nullopt;
+}
+
+uint32_t respects_between(const package::KernelConfig& a, const package::KernelConfig& b) {
+  const auto each = distances(a, b);
+  uint32_t respects = 0;
+  for (size_t i = 0; each && i < each->size(); ++i) respects |= ((*each)[i] != 0 ? 1U : 0U) << i;
+  return respects;
+}
+
+bool same_schedule(const package::KernelConfig& a, const package::KernelConfig& b) {
+  const auto *x = std::get_if<GpuGemmConfig>(&a), *y = std::get_if<GpuGemmConfig>(&b);
+  return x != nullptr && y != nullptr && x->family == y->family && x->pingpong == y->pingpong;
 }
 
 ProductRounding product_rounding(MathMode math, DType a, DType b) {

@@ -127,5 +127,9 @@ bool same_tile(const package::KernelConfig& a, const package::KernelConfig& b);
 // schedule, raster group and stages that differs, 2 where factors are read otherwise, and 4 for twice as many rows or
 // columns (128 and 160: 2), or half as many. Nothing for others.
 std::optional<int> steps_between(const package::KernelConfig& a, const package::KernelConfig& b);
+// A bit for each of these respects, and for rows, columns and K of a tile, in which they differ; 0 for others.
+uint32_t respects_between(const package::KernelConfig& a, const package::KernelConfig& b);
+// Whether both are of one family of a GPU and their consumers take turns, or share tiles, alike.
+bool same_schedule(const package::KernelConfig& a, const package::KernelConfig& b);
 
 }  // namespace codetta::plan

@@ -104,6 +104,32 @@ TEST_F(CudaTuning, TilesFirstThenWhatIsNearTheFastest) {
   EXPECT_TRUE(std::any_of(once.begin(), once.end(), [&](const std::string& name) { return !lists(listed, name); }));
 }
 
+// Which of two schedules is ahead hangs on the device's clock: both are among the first, however the ranking begins.
+// Then one variant of each kind comes before the second of any.
+TEST_F(CudaTuning, BothSchedulesAndEachKindOfVariantAreTried) {
+  Context c = context();
+  const Problem p = problem(c, bf16, plain, 4096, 4096, 4096);
+  const KernelList listed = kernels(p, c), every = all(p, c).value();
+  for (const size_t most : {4, 6, 16}) {
+    driver::TuneSearch search(listed, most, [&] { return Result<KernelList>(every); });
+    const std::vector<Kernel> first = search.next(100).value();
+    EXPECT_EQ(first[0].metadata().name, listed[0].metadata().name);
+    EXPECT_TRUE(std::any_of(first.begin(), first.end(), [&](const Kernel& kernel) {
+      return !plan::same_schedule(config_of(first[0]), config_of(kernel));
+    })) << most;
+    for (const Kernel& kernel : first)
+      search.measured(kernel, kernel.metadata().name == first[0].metadata().name ? 1 : 2);
+    std::set<uint32_t> kinds;
+    const std::vector<Kernel> next = search.next(100).value();
+    ASSERT_FALSE(next.empty());
+    for (const Kernel& kernel : next) {
+      EXPECT_EQ(plan::steps_between(config_of(first[0]), config_of(kernel)), 1);
+      EXPECT_TRUE(kinds.insert(plan::respects_between(config_of(first[0]), config_of(kernel))).second)
+          << kernel.metadata().name;
+    }
+  }
+}
+
 TEST_F(CudaTuning, TheRankingGoesOnWhereNothingIsNear) {
   Context c = context();
   const Problem p = problem(c);

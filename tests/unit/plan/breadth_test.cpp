@@ -92,6 +92,7 @@ TEST(Breadth, StepsBetweenConfigurations) {
     GpuGemmConfig other = base;
     change(other);
     EXPECT_EQ(plan::steps_between(base, other), plan::steps_between(other, base));
+    EXPECT_EQ(plan::respects_between(base, other), plan::respects_between(other, base));
     return plan::steps_between(base, other);
   };
   EXPECT_EQ(steps([](GpuGemmConfig&) {}), 0);
@@ -112,6 +113,19 @@ TEST(Breadth, StepsBetweenConfigurations) {
   EXPECT_TRUE(plan::same_tile(base, clustered));
   EXPECT_FALSE(plan::same_tile(base, wider));
   EXPECT_FALSE(plan::same_tile(base, package::CudaVendorConfig{}));
+  GpuGemmConfig both = wider, cooperative = wider;
+  both.cluster_n = 2;
+  cooperative.pingpong = false;
+  const uint32_t width = plan::respects_between(base, wider), cluster = plan::respects_between(base, clustered);
+  EXPECT_NE(width, 0U);
+  EXPECT_NE(cluster, 0U);
+  EXPECT_EQ(width & cluster, 0U);
+  EXPECT_EQ(plan::respects_between(base, both), width | cluster);
+  EXPECT_EQ(plan::respects_between(base, base), 0U);
+  EXPECT_EQ(plan::respects_between(base, package::CudaVendorConfig{}), 0U);
+  EXPECT_TRUE(plan::same_schedule(base, both));
+  EXPECT_FALSE(plan::same_schedule(base, cooperative));
+  EXPECT_FALSE(plan::same_schedule(base, package::CudaVendorConfig{}));
 }
 
 }  // namespace
