@@ -104,9 +104,10 @@ Result<void> add_kernel(const package::Kernel& kernel, emit::host::Program& prog
   const bool tiles_too = fused ? stores_less_than_elements(kernel.epilogue)
                                : kernel.source.empty() && !package::only_stores(kernel.epilogue);
   if (tiles_too) {
-    CODETTA_TRY(emit::EmittedSource source,
-                emit::emit_cpu_epilogue(kernel.epilogue,
-                                        {.isa = config != nullptr ? config->isa : program.package->target.isa}));
+    CODETTA_TRY(
+        emit::EmittedSource source,
+        emit::emit_cpu_epilogue(kernel.epilogue, {.isa = config != nullptr ? config->isa : program.package->target.isa,
+                                                  .strict = !kernel.epilogue.contracts}));
     functions.tiles = unit(std::move(source.text), std::move(source.gcc_flags), std::move(source.clang_flags),
                            std::move(source.entry), kernel.name + "_tiles");
   }

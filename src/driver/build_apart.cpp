@@ -89,9 +89,9 @@ Result<void> add_apart(emit::host::Program& program, const plan::Plan& plan, con
     package::EpilogueProgram epilogue = kernels[k].epilogue;
     loosen(epilogue, callers[k]);
     const auto* config = std::get_if<package::CpuGemmConfig>(&kernels[k].config);
-    CODETTA_TRY(
-        emit::EmittedSource source,
-        emit::emit_cpu_epilogue(epilogue, {.isa = config != nullptr ? config->isa : program.package->target.isa}));
+    CODETTA_TRY(emit::EmittedSource source,
+                emit::emit_cpu_epilogue(epilogue, {.isa = config != nullptr ? config->isa : program.package->target.isa,
+                                                   .strict = !epilogue.contracts}));
     const std::string& name = kernels[k].name;
     functions.tiles = add_unit(
         units, {source.text, std::move(source.gcc_flags), std::move(source.clang_flags), std::move(source.entry),

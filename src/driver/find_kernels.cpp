@@ -26,9 +26,8 @@ Result<Planned> make_plan(const FoundState& found) {
   CODETTA_TRY(opt::Optimized optimized, optimize_problem(problem, context.debug.passes));
   Planned planned{std::move(optimized.graph), std::move(optimized.passes), {}};
   const DebugSwitches& debug = context.debug;
-  for (const opt::PassRecord& pass : planned.passes) {
-    if (debug.time_passes)
-      context.log(fmt::format("{}: {:.1f} us{}", pass.name, pass.microseconds, pass.changed ? "" : " (unchanged)"));
+  if (debug.time_passes) {
+    for (const opt::PassRecord& pass : planned.passes) context.log(time_line(pass));
   }
   if (debug.dump_graph) context.log(ir::print(planned.graph));
   plan::MachineFacts machine = context.machine(found.target);

@@ -115,6 +115,10 @@ std::string layout_line(char factor, bool made, int64_t along_k, int64_t across,
 
 }  // namespace
 
+std::string time_line(const opt::PassRecord& pass) {
+  return fmt::format("{}: {:.1f} us{}", pass.name, pass.microseconds, pass.changed ? "" : " (unchanged)");
+}
+
 std::vector<std::string> fusion_lines(const std::vector<opt::PassRecord>& passes, const plan::PlannedKernel& kernel) {
   const EpilogueProgram& program = kernel.lowered.program;
   const plan::GemmShape& shape = kernel.shape;

@@ -13,5 +13,7 @@ namespace codetta::driver {
 // Rewrites that fired, which operations run on the accumulator, how each tensor is read or written, what is reduced
 // on the way, and layouts that became strides. Never empty.
 std::vector<std::string> fusion_lines(const std::vector<opt::PassRecord>& passes, const plan::PlannedKernel& kernel);
+// A pass as --debug time:passes tells it.
+std::string time_line(const opt::PassRecord& pass);
 
 }  // namespace codetta::driver

@@ -13,6 +13,7 @@
 
 #include "base/default_floats.hpp"
 #include "driver/build_id.hpp"
+#include "driver/fusion.hpp"
 #include "driver/gpu_observer.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
@@ -79,15 +80,24 @@ Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph&
   return bindings;
 }
 
-}  // namespace
-
-Result<plan::Plan> plan_of(const CompiledProgramState& state) {
+// What `debug` of the context asks for is told as it is made.
+Result<plan::Plan> plan_of(const CompiledProgramState& state, const DebugSwitches& debug) {
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph, state.context->debug.passes));
+  if (debug.time_passes) {
+    for (const opt::PassRecord& pass : optimized.passes) state.context->log(time_line(pass));
+  }
+  if (debug.dump_graph) state.context->log(ir::print(optimized.graph));
   CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, state.target, state.context->machine(state.target),
                                                   state.hints, state.program->user_sources, state.alignment));
   pick_configurations(plan, state.hints, state.tuning);
+  if (debug.dump_plan) state.context->log(plan::to_string(plan));
+  if (debug.dump_memory) state.context->log(plan::memory_text(plan));
   return plan;
 }
+
+}  // namespace
+
+Result<plan::Plan> plan_of(const CompiledProgramState& state) { return plan_of(state, {}); }
 
 namespace {
 
@@ -147,11 +157,13 @@ Result<package::Package> package_of(const CompiledProgramState& state) {
       if (auto package = package::Package::decode(entry->payload)) return package;
     }
   }
-  CODETTA_TRY(const plan::Plan plan, plan_of(state));
-  if (context.debug.dump_plan) context.log(plan::to_string(plan));
-  if (context.debug.dump_memory) context.log(plan::memory_text(plan));
-  CODETTA_TRY(package::Package package,
-              emit::emit_package(plan, {.name = state.program->function.name, .build_id = build_id()}));
+  CODETTA_TRY(const plan::Plan plan, plan_of(state, context.debug));
+  std::vector<uint32_t> kernel_of;
+  const std::string& name = state.program->function.name;
+  CODETTA_TRY(package::Package package, emit::emit_package(plan, {.name = name, .build_id = build_id()}, &kernel_of));
+  if (context.debug.dump_source) context.log(source_listing(plan, package));
+  if (context.debug.explain_fusion)
+    context.log(plan::explain_text(plan, name, emitted_kernels(package, kernel_of), state.hints));
   if (kept) context.cache->store(key, {package.name, package.encode()});
   return package;
 }
