@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace codetta::frontend {
 
@@ -14,6 +15,24 @@ using diag::Code;
 using diag::Span;
 using ir::LiteralAttr;
 using types::Op;
+
+namespace {
+
+// Of an attribute and of the functions of branches and loops in it, which name sizes of around them.
+void add_symbols(const ir::Attr& attr, std::set<std::string>& symbols) {
+  for (std::string& symbol : ir::symbols_of(attr)) symbols.insert(std::move(symbol));
+  std::vector<const ir::Function*> functions;
+  if (const auto* branches = std::get_if<ir::CondAttr>(&attr))
+    functions = {branches->then_function.get(), branches->otherwise_function.get()};
+  if (const auto* loop = std::get_if<ir::WhileAttr>(&attr))
+    functions = {loop->condition_function.get(), loop->body_function.get()};
+  for (const ir::Function* function : functions) {
+    if (function == nullptr) continue;
+    for (const ir::Value& value : function->values) add_symbols(value.attr, symbols);
+  }
+}
+
+}  // namespace
 
 ValueId FunctionBuilder::parameter(std::string name, Span span, std::optional<ir::TypeAnnotation> type) {
   ir::Value value;
@@ -128,12 +147,16 @@ ValueId FunctionBuilder::append(Op op_kind, std::vector<ValueId> operands, ir::A
   ir::Value value;
   value.op = op_kind;
   value.operands = std::move(operands);
-  if (!sources_.empty()) {
-    for (const std::string& symbol : ir::symbols_of(attr)) {
+  if (!sources_.empty() || !defined_outside_.empty()) {
+    std::set<std::string> symbols;
+    add_symbols(attr, symbols);
+    bool computed = false;
+    for (const std::string& symbol : symbols) {
       const auto source = sources_.find(symbol);
       if (source != sources_.end()) value.sizes.push_back(source->second);
+      computed = computed || defines(symbol);
     }
-    if (auto* slice = std::get_if<ir::SliceAttr>(&attr)) slice->checked = !value.sizes.empty();
+    if (auto* slice = std::get_if<ir::SliceAttr>(&attr)) slice->checked = computed;
   }
   value.attr = std::move(attr);
   value.span = span;

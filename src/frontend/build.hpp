@@ -48,8 +48,10 @@ class FunctionBuilder {
   std::optional<ir::Dim> size_of(ValueId value, diag::Span span);
   // The results of a call_extern in alloc-form give values to dims that are symbols without one.
   void define_sizes(ValueId call, const std::vector<ir::TensorType>& results);
-  // Whether a value gives this symbol its value.
-  [[nodiscard]] bool defines(std::string_view symbol) const { return sources_.find(symbol) != sources_.end(); }
+  // Whether a value gives this symbol its value, here or around this function.
+  [[nodiscard]] bool defines(std::string_view symbol) const {
+    return sources_.find(symbol) != sources_.end() || defined_outside_.find(symbol) != defined_outside_.end();
+  }
   // Whether it is a size somewhere in the program.
   [[nodiscard]] bool has_symbol(std::string_view symbol) const { return symbols_->find(symbol) != symbols_->end(); }
   [[nodiscard]] bool defines_by_call(std::string_view symbol) const {
@@ -61,6 +63,8 @@ class FunctionBuilder {
   void set_inside(const FunctionBuilder& outer) {
     symbols_ = outer.symbols_;
     seen_ = outer.seen_;
+    defined_outside_ = outer.defined_outside_;
+    for (const auto& [symbol, source] : outer.sources_) defined_outside_.insert(symbol);
   }
 
   // To be asked of what is a result without an operation. Reports arithmetic of literals that gave an integer of more
@@ -94,6 +98,7 @@ class FunctionBuilder {
   std::shared_ptr<std::set<std::string, std::less<>>> symbols_ = std::make_shared<std::set<std::string, std::less<>>>();
   std::set<std::string, std::less<>> seen_;  // of these: the function's own, and those of the functions around it
   std::map<std::string, ValueId, std::less<>> sources_;  // by symbol: size_value or call_extern
+  std::set<std::string, std::less<>> defined_outside_;   // symbols with such a source in a function around this one
   std::map<size_t, std::string> symbol_of_value_;        // by value that is a size
 };
 

@@ -157,6 +157,13 @@ class FunctionPrinter {
       size_of_.emplace(value.operands[0].index(), size->symbol);
       value_of_.emplace(size->symbol, value.operands[0]);
     }
+    // A branch names sizes of around it.
+    const bool inside = function_.parameters.empty() || !function_.parameters[0].type;
+    for (size_t i = 0; inside && i < function_.values.size(); ++i) {
+      for (std::string& symbol : symbols_of(function_.values[i].attr)) {
+        if (value_of_.find(symbol) == value_of_.end()) taken_.insert(std::move(symbol));
+      }
+    }
     if (size_of_.empty()) return;
     for (const Parameter& parameter : function_.parameters) {
       if (!parameter.type) continue;

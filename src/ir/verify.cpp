@@ -96,7 +96,7 @@ MaybeComplaint check_node(const Graph& graph, NodeId id) {
     return broken(fmt::format("the attribute of {} is not in normal form", types::op_info(node.op).name),
                   "normal form is" + attr_text(inferred.attr));
   for (const GraphRef& child : children(graph.attr(id))) {
-    if (std::optional<Violation> violation = find_violation(*child)) return std::move(violation->complaint);
+    if (std::optional<Violation> violation = find_violation(*child, true)) return std::move(violation->complaint);
   }
   for (size_t i = 0; inferred.joins && i < operands.size(); ++i) {
     if (facts[i].type->weak)
@@ -133,8 +133,9 @@ void add_inner_sizes(const Graph& graph, NodeId node, std::vector<std::string>& 
   }
 }
 
-// A size from a value has one source, in front of all that uses it, and a symbol that no other graph has.
-std::optional<Violation> check_sizes(const Graph& graph) {
+// A size from a value has one source, in front of all that uses it, and a symbol that no other graph has. What a graph
+// `inside` of another is checked for may rest on values of the one around it.
+std::optional<Violation> check_sizes(const Graph& graph, bool inside) {
   const SizeSources sizes = size_sources(graph);
   std::set<std::string> known;
   for (const GraphInput& input : graph.inputs()) {
@@ -151,7 +152,7 @@ std::optional<Violation> check_sizes(const Graph& graph) {
         return Violation{node,
                          broken(fmt::format("size {} has a value already", size->symbol), "a symbol has one source")};
     }
-    if (const auto* slice = std::get_if<SliceAttr>(&graph.attr(node)); slice != nullptr && slice->checked) {
+    if (const auto* slice = std::get_if<SliceAttr>(&graph.attr(node)); slice != nullptr && slice->checked && !inside) {
       const std::vector<std::string> symbols = symbols_of(graph.attr(node));
       if (std::none_of(symbols.begin(), symbols.end(),
                        [&](const auto& symbol) { return sizes.find(symbol) != nullptr; }))
@@ -203,19 +204,20 @@ std::optional<Violation> check_numbering(const Graph& graph) {
 
 }  // namespace
 
-std::optional<Violation> find_violation(const Graph& graph) {
+std::optional<Violation> find_violation(const Graph& graph, bool inside) {
   if (graph.inputs().size() > graph.size())
     return Violation{NodeId(), broken("inputs without nodes", fmt::format("{} inputs", graph.inputs().size()))};
   for (size_t i = 0; i < graph.size(); ++i) {
     if (MaybeComplaint complaint = check_node(graph, NodeId(i))) return Violation{NodeId(i), std::move(*complaint)};
   }
   if (std::optional<Violation> violation = check_outputs(graph)) return violation;
-  if (std::optional<Violation> violation = check_sizes(graph)) return violation;
+  if (std::optional<Violation> violation = check_sizes(graph, inside)) return violation;
   return check_numbering(graph);
 }
 
-Result<void> verify(const Graph& graph) {
-  const std::optional<Violation> violation = find_violation(graph);
+namespace {
+
+Result<void> told(const Graph& graph, const std::optional<Violation>& violation) {
   if (!violation) return {};
   const PrintedGraph printed = print_with_lines(graph);
   const diag::Span place = violation->node.valid() && violation->node.index() < printed.lines.size()
@@ -226,5 +228,10 @@ Result<void> verify(const Graph& graph) {
       .reason(violation->complaint.reason)
       .help("this is a bug of the pass or builder that made the graph; please report it");
 }
+
+}  // namespace
+
+Result<void> verify(const Graph& graph) { return told(graph, find_violation(graph)); }
+Result<void> verify_inside(const Graph& graph) { return told(graph, find_violation(graph, true)); }
 
 }  // namespace codetta::ir

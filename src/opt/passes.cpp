@@ -8,6 +8,7 @@
 #include <map>
 
 #include "ir/analyses.hpp"
+#include "ir/verify.hpp"
 #include "opt/rules.hpp"
 
 namespace codetta::opt {
@@ -118,8 +119,11 @@ Result<ir::Graph> merge_mixed_dims(const ir::Graph& graph, std::vector<Fired>& f
 
 namespace {
 
+// `inside`: the graph of a branch or a loop.
+Result<Optimized> optimize_graph(const ir::Graph& graph, const RunOptions& options, bool inside);
+
 Result<ir::GraphRef> optimized(const ir::GraphRef& child, const RunOptions& options) {
-  CODETTA_TRY(Optimized result, optimize(*child, options));
+  CODETTA_TRY(Optimized result, optimize_graph(*child, options, true));
   return ir::GraphRef(std::make_shared<const ir::Graph>(std::move(result.graph)));
 }
 
@@ -159,9 +163,7 @@ bool has_children(const ir::Graph& graph) {
   return false;
 }
 
-}  // namespace
-
-Result<Optimized> optimize(const ir::Graph& graph, const RunOptions& options) {
+Result<Optimized> optimize_graph(const ir::Graph& graph, const RunOptions& options, bool inside) {
   if (!options.stop_after.empty()) CODETTA_CHECK_OK(check_name(options.stop_after));
   for (const std::string& name : options.skip) CODETTA_CHECK_OK(check_name(name));
   Optimized result{graph, {}};
@@ -179,7 +181,7 @@ Result<Optimized> optimize(const ir::Graph& graph, const RunOptions& options) {
       record.microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
       std::erase_if(record.fired, [](const Fired& f) { return f.count == 0; });
       if (options.verify) {
-        const Result<void> valid = ir::verify(next);
+        const Result<void> valid = inside ? ir::verify_inside(next) : ir::verify(next);
         if (!valid) {
           return diag::error(diag::Code::internal, fmt::format("pass {} broke the graph", pass.name))
               .reason(valid.error().message())
@@ -194,6 +196,12 @@ Result<Optimized> optimize(const ir::Graph& graph, const RunOptions& options) {
     if (pass.name == options.stop_after) break;
   }
   return result;
+}
+
+}  // namespace
+
+Result<Optimized> optimize(const ir::Graph& graph, const RunOptions& options) {
+  return optimize_graph(graph, options, false);
 }
 
 }  // namespace codetta::opt

@@ -87,8 +87,20 @@ void add_check(Unit& unit, G guard) {
 
 }  // namespace
 
+bool ProgramPlanner::is_known(std::string_view symbol) const {
+  if (late_.find(symbol) != late_.end()) return true;
+  for (const ir::GraphInput& input : graph_.inputs()) {
+    for (const Dim& dim : graph_.type(input.node).shape) {
+      if (dim.as_symbol() == symbol) return true;
+    }
+  }
+  return false;
+}
+
 void ProgramPlanner::find_late_sizes(const ir::Graph& graph, uint32_t block) {
-  const ir::SizeSources sizes = ir::size_sources(graph);
+  // What a function returns in a branch or a loop is checked against sizes that are known around it.
+  ir::SizeSources sizes = ir::size_sources(graph);
+  std::erase_if(sizes.sources, [&](const ir::SizeSource& source) { return is_known(source.symbol); });
   for (const ir::SizeSource& source : sizes.sources) {
     const uint32_t token =
         add_buffer({source.symbol, package::Buffer::Role::Temporary, DType::i64, false, {}, {}}, no_block);

@@ -96,6 +96,8 @@ class ProgramPlanner {
   };
   // `block`: the graph's. It gets the checks that rest on no size of the graph's own.
   void find_late_sizes(const ir::Graph& graph, uint32_t block);
+  // Whether the size has a value in front of the graph that is planned next.
+  [[nodiscard]] bool is_known(std::string_view symbol) const;
   void come_behind_size(const types::Dim& dim, Unit& unit) const;
   // Appends the step that reads the size from buffer or result `place`, and the checks that rest on it.
   void define_late_size(const ir::SizeSource& source, uint32_t place, Unit& unit);

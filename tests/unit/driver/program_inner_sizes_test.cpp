@@ -229,6 +229,88 @@ TEST_F(InnerSizes, WhatAFunctionReturnsInABranchAndInEachTurn) {
   }
 }
 
+// A size of around a branch, and not the tensor that has it.
+TEST_F(InnerSizes, ThoseOfAroundAreNamedWithoutTheirTensors) {
+  const std::string branches =
+      "def up(x):\n    return concat(x[:k] * 2.0, zeros(n - k, 4), dim=0) + sum(ones(k, 4), dim=0)\n\n"
+      "def down(x):\n    return x\n\n";
+  const std::string text = branches +
+                           "def f(x: f32[\"n\", 4], p: bool):\n"
+                           "    kept = call_extern(\"leading_rows\", x, out=\"f32[k, 4]\", form=\"alloc\")\n"
+                           "    y = cond(p, up, down, x)\n    return y\n";
+  const Program program = Program::parse(text, "p.py").value();
+  const auto compiled = compile(program, Target::host(), {}, context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  const ProgramInput x = values_input("x", DType::f32, {3, 4}, {1, 1, 1, 1, 2, 2, 2, 2, -1, 3, 3, 3});
+  Tensor y = Tensor::make(DType::f32, {3, 4}).value();
+  RunOptions options;
+  options.externs = {{"leading_rows", leading_rows, nullptr}};
+  for (const bool p : {true, false}) {
+    fill_poison(y.view());
+    const auto ran = compiled->run({{"x", x.view()}, {"p", p}, {"y", y.view()}}, {}, options);
+    ASSERT_TRUE(ran) << ran.error().render();
+    for (int i = 0; i < 12; ++i) {
+      const float value = x.view().as<float>()[i];
+      EXPECT_EQ(y.view().as<float>()[i], p ? (i < 8 ? 2 * value : 0) + 2 : value) << i;
+    }
+  }
+  // Of a value, which a text of a branch names as a symbol, through a loop and a branch inside of it.
+  const std::string nested =
+      "def up(x):\n    return x + sum(ones(\"count\", 4), dim=0) + sum(x[:\"count\"], dim=0)\n\n"
+      "def down(x):\n    return x * 0.5\n\n"
+      "def more(i, x):\n    return i < 3\n\n"
+      "def step(i, x):\n    y = cond(i == 1, up, down, x)\n    return i + 1, y\n\n"
+      "def f(x: f32[\"n\", 4], c: i64):\n"
+      "    count = c + 1\n    whole = sum(ones(count, 4), dim=0)\n"
+      "    i, y = while_loop(more, step, 0, x)\n    z = y * whole\n    return z\n";
+  for (const int64_t c : {-1, 2, 4}) {
+    const auto outcome = run(nested, {random_input("x", DType::f32, {5, 4}, 1), number_input("c", c)});
+    EXPECT_TRUE(outcome.checked) << outcome.plan;
+  }
+  const std::string said = refused(nested, {random_input("x", DType::f32, {5, 4}, 1), number_input("c", 5)});
+  EXPECT_NE(said.find("it is 6, and 0 to 5 is wanted; `x[:\"count\"]`, line 2"), std::string::npos) << said;
+  // One that nobody computes has no value.
+  const std::string none =
+      refused(branches + "def f(x: f32[\"n\", 4], p: bool):\n    y = cond(p, up, down, x)\n    return y\n");
+  EXPECT_NE(none.find("E01"), std::string::npos) << none;
+}
+
+TEST_F(InnerSizes, ThoseOfAroundAreNamedInCpp) {
+  using Values = std::vector<GraphValue>;
+  ProgramBuilder b("f");
+  const GraphValue x = b.input("x", DType::f32, {"n", 4}), k = b.input("k", DType::i64, {});
+  const Size count(k + 1);
+  const auto up = [&](Values v) { return Values{v[0] + call("sum", {call("ones", {count, 4})}, {{"dim", 0}})}; };
+  const auto down = [](Values v) { return Values{v[0] * 2.0}; };
+  b.output("y", cond(call("max", {x}, {{"keepdim", false}}) > -1e9, up, down, {x})[0]);
+  const auto program = b.finish();
+  ASSERT_TRUE(program) << program.error().render();
+  const auto outcome = run_checked(
+      *program, "C++", {random_input("x", DType::f32, {5, 4}, 1), values_input("k", DType::i64, {}, {6})}, context_);
+  EXPECT_TRUE(outcome.checked) << outcome.plan;
+}
+
+// What a function returns in a branch has the size of around it, or is refused: that keeps its value.
+TEST_F(InnerSizes, WhatAFunctionReturnsInABranchGivesNoSizeOfAroundAnotherValue) {
+  const std::string text =
+      "def up(s):\n    kept = call_extern(\"leading_rows\", s, out=\"f32[n, 4]\", form=\"alloc\")\n"
+      "    return sum(kept, dim=0)\n\n"
+      "def down(s):\n    return sum(s, dim=0)\n\n"
+      "def f(x: f32[\"n\", 4], s: f32[3, 4], p: bool):\n"
+      "    y = cond(p, up, down, s) + sum(ones(n, 4), dim=0) + sum(x, dim=0)\n    return y\n";
+  const ProgramInput s = values_input("s", DType::f32, {3, 4}, {1, 1, 1, 1, 2, 2, 2, 2, -1, 3, 3, 3});
+  RunOptions options;
+  options.externs = {{"leading_rows", leading_rows, nullptr}};
+  const auto told = [&](int64_t n) {
+    return refused(text,
+                   {values_input("x", DType::f32, {n, 4}, std::vector<double>(static_cast<size_t>(4 * n), 1)), s,
+                    number_input("p", true)},
+                   options);
+  };
+  EXPECT_EQ(told(2), "ran");
+  EXPECT_NE(told(3).find("E0610"), std::string::npos) << told(3);
+}
+
 TEST_F(InnerSizes, OfTwoBranchesInCppEachNamesItsOwn) {
   using Values = std::vector<GraphValue>;
   const auto with = [](const char* first, const char* second) {
