@@ -83,9 +83,6 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
       why = "writes at computed indices are host work, and the tensors lie on the device";
     if (!cpu && !kernels && op == Op::call_extern)
       why = "extern functions work on host memory, and the tensors lie on the device";
-    if (!cpu && kernels && op == Op::call_extern && depth > 0 &&
-        graph.attr_as<ir::ExternAttr>(node).form == ir::ExternForm::Alloc)
-      why = "what a function allocates is known when the call is over, and a branch or loop is planned before";
     if (!cpu && !kernels && op == Op::size_value) why = "a value says a size, and Metal's host text does not read any";
     if (op == Op::user_kernel) {
       const std::string& name = graph.attr_as<ir::UserKernelAttr>(node).name;
@@ -321,7 +318,9 @@ Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vect
 // A unit whose last step runs blocks: with what these read and make outside of themselves.
 void ProgramPlanner::add_blocks(uint32_t block, Unit unit) {
   for (const uint32_t child : unit.blocks) {
-    for (const package::RangeGuard& check : units_.blocks[child].checks) come_behind_size(check.value, unit);
+    for (const package::RangeGuard& check : units_.blocks[child].checks) {
+      for (const Dim* dim : {&check.value, &check.least, &check.most}) come_behind_size(*dim, unit);
+    }
     for (const Unit& inner : units_.blocks[child].units) {
       for (const uint32_t buffer : inner.reads) {
         if (units_.home[buffer] != child) add_once(unit.reads, buffer);

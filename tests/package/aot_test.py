@@ -433,8 +433,8 @@ class CallersFunctions(unittest.TestCase):
         externs = json.loads((WORK / "calling.json").read_text())["programs"][0]["externs"]
         self.assertEqual({one["setter"] for one in externs}, {"calling_set_extern_scale", "calling_set_extern_halves"})
 
-    def test_not_for_a_gpu(self):
-        errors = build(CALLING, "refused", "--target", "cuda:sm_90a", code=1)
+    def test_not_for_metal(self):
+        errors = build(CALLING, "refused", "--target", "metal", code=1)
         self.assertIn("E0311", errors)
 
 

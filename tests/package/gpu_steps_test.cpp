@@ -315,6 +315,71 @@ TEST_F(GpuLibrarySteps, ASizeInDeviceMemory) {
   gpu_.fake.capturing.clear();
 }
 
+// How many elements each turn gets; the last one ends the loop.
+struct Turns {
+  std::vector<int64_t> counts;
+  std::vector<float> made{5, 6, 7, 8};
+  size_t turn = 0;
+  int released = 0;
+  bool* more = nullptr;
+};
+int give(void* context, const Tensor8*, int, Tensor8* outputs, int) {
+  Turns& turns = *static_cast<Turns*>(context);
+  outputs[0].data = turns.made.data();
+  outputs[0].rank = 1;
+  outputs[0].dtype = static_cast<int32_t>(DType::f32);
+  outputs[0].shape[0] = turns.counts[turns.turn];
+  outputs[0].strides[0] = 1;
+  outputs[0].owner = &turns.released;
+  outputs[0].release = [](Tensor8* tensor) { ++*static_cast<int*>(tensor->owner); };
+  *turns.more = ++turns.turn < turns.counts.size();
+  return 0;
+}
+
+TEST_F(GpuLibrarySteps, WhatFunctionsAllocateInEachTurnAndInABranch) {
+  const Dim n = Dim::symbol("n");
+  const uint32_t more = buffer("more", Buffer::Role::Argument, DType::boolean, {c(1)}),
+                 flag = buffer("flag", Buffer::Role::Argument, DType::boolean, {c(1)}),
+                 y = buffer("y", Buffer::Role::Output, DType::f32, {c(8)}),
+                 got = buffer("got", Buffer::Role::Temporary, DType::f32, {n}),
+                 end = buffer("end", Buffer::Role::Temporary, DType::f32, {n});
+  made_.result_count = 1;
+  made_.step_lists = {{},
+                      {If{flag, 2, 3}},
+                      {CallExtern{"give", {}, CallExtern::Form::Alloc, {}, 0, 1},
+                       DefineSymbol{"n", 0, 0, DefineSymbol::From::OutputSize}, SelectOutput{0, 0, got},
+                       Reinterpret{y, end}, Copy{got, end}, Free{got}},
+                      {}};
+  made_.steps = {Fill{y}, While{0, more, 1}, Return{}};
+  ASSERT_EQ(build("turns"), "");
+  const std::vector<TensorView> views = {gpu_.tensor(DType::boolean, {1}), gpu_.tensor(DType::boolean, {1}),
+                                         gpu_.tensor(DType::f32, {8})};
+  *views[1].as<bool>() = true;
+  Turns turns;
+  turns.more = views[0].as<bool>();
+  const auto call = [&](std::vector<int64_t> counts) {
+    turns.counts = std::move(counts);
+    turns.turn = 0;
+    turns.released = 0;
+    *turns.more = true;
+    return library_.call("f", views);
+  };
+  EXPECT_NE(call({1}), 0);
+  EXPECT_EQ(library_.error(), "E0616: external function give is not provided; pass it to turns_set_extern_give");
+  using Set = int (*)(Function, void*);
+  ASSERT_EQ(library_.symbol<Set>("_set_extern_give")(give, &turns), 0);
+  for (const std::vector<int64_t>& counts : {std::vector<int64_t>{2, 4, 1}, {3}, {0, 4, 4}}) {
+    ASSERT_EQ(call(counts), 0) << library_.error();
+    EXPECT_EQ(turns.turn, counts.size());
+    EXPECT_EQ(turns.released, static_cast<int>(counts.size()));
+    const int64_t most = *std::max_element(counts.begin(), counts.end());
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(views[2].as<float>()[i], i < most ? static_cast<float>(i + 5) : 0) << i;
+  }
+  EXPECT_NE(call({2, 9}), 0);
+  EXPECT_EQ(library_.error().substr(0, 5), "E0610") << library_.error();
+  EXPECT_EQ(turns.released, 2);
+}
+
 // The count is copied in the call, as if a kernel had made it; then a function makes as many elements.
 TEST_F(GpuLibrarySteps, SizesThatTheCallComputes) {
   const uint32_t given = buffer("given", Buffer::Role::Argument, DType::i32, {}),

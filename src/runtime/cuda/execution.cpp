@@ -152,14 +152,32 @@ Error not_one_graph(std::string reason, const char* help) {
 
 }  // namespace
 
+const Execution::State::Late* Execution::State::late_in(size_t list) const {
+  for (const Active& active : lists[list]) {
+    const Late* part = nullptr;
+    if (const auto* branch = std::get_if<package::If>(active.step)) {
+      const bool known = package->buffers[branch->predicate].is_scalar;
+      const bool taken = known && bindings.scalars[branch->predicate].i != 0;
+      if (!known || taken) part = late_in(branch->then_list + size_t{1});
+      if (part == nullptr && (!known || !taken)) part = late_in(branch->else_list + size_t{1});
+    } else if (const auto* loop = std::get_if<package::While>(active.step)) {
+      part = late_in(loop->condition + size_t{1});
+      if (part == nullptr) part = late_in(loop->body + size_t{1});
+    }
+    if (part != nullptr) return part;
+  }
+  const auto end = late.find(list);
+  return end == late.end() ? nullptr : end->second.get();
+}
+
 Result<void> Execution::State::capture() {
   graph.reset();
   if (!wants_graph) return {};
   if (watch != nullptr)
     return not_one_graph("it is observed: each step is waited for",
                          "prepare it with an observer or as a graph, not both");
-  if (!late.empty()) {
-    const package::Step* cause = late.begin()->second->cause;
+  if (const Late* part = late_in(0)) {
+    const package::Step* cause = part->cause;
     const auto* define = std::get_if<package::DefineSymbol>(cause);
     return not_one_graph(define != nullptr ? fmt::format("the size {} is read from device memory", define->symbol)
                                            : fmt::format("{} allocates what the steps behind it use",

@@ -131,6 +131,10 @@ struct Execution::State {
     return at == late.end() ? nullptr : at->second.get();
   }
   void release_results() const;
+  static void release_results(std::vector<CodettaTensor>& outputs);
+  // What a run of the list and of the lists that it may run has to wait for: the first. A number of the caller's has
+  // decided which branches are not run.
+  [[nodiscard]] const Late* late_in(size_t list) const;
   Result<bool> holds(uint32_t predicate, StreamHandle stream) const;
 
   class Preparing;

@@ -132,10 +132,12 @@ Result<void> Execution::State::fill(const package::Fill& step, StreamHandle stre
 }
 
 void Execution::State::release_results() const {
-  for (std::vector<CodettaTensor>& outputs : *results) {
-    for (CodettaTensor& output : outputs) release(output);
-    outputs.clear();
-  }
+  for (std::vector<CodettaTensor>& outputs : *results) release_results(outputs);
+}
+
+void Execution::State::release_results(std::vector<CodettaTensor>& outputs) {
+  for (CodettaTensor& output : outputs) release(output);
+  outputs.clear();
 }
 
 Result<void> Execution::State::run_late(Late& part, StreamHandle stream) const {
@@ -188,6 +190,8 @@ Result<void> Execution::State::run_late(Late& part, StreamHandle stream) const {
   part.rest->wrote = false;
   Result<void> ran = part.rest->run_list(0, stream);
   wrote = wrote || part.rest->wrote;
+  // A turn of a loop has results of its own: the next call returns others.
+  if (const auto* call = std::get_if<package::CallExtern>(part.cause)) release_results((*results)[call->result]);
   Result<void> recorded = part.ran->record(stream);  // also behind a part that fails
   return ran ? std::move(recorded) : ran;
 }

@@ -217,8 +217,6 @@ class Execution::State::Preparing : PassiveSteps {
 
   Result<void> operator()(const package::CallExtern& step) {
     const bool allocates = step.form == package::CallExtern::Form::Alloc;
-    if (allocates && list_ != 0)
-      return refused("what a function of the caller's allocates is known in main lists only");
     std::string names;
     for (const ExternFunction& known : s_.outside.externs) {
       names += (names.empty() ? "" : ", ") + known.name;

@@ -259,14 +259,18 @@ TEST(PlanControl, GpusRunBranchesLoopsAndWritesAtIndices) {
                                  gpu);
     EXPECT_TRUE(planned) << body << planned.error().render();
   }
-  // What a function allocates is known behind its call only.
-  const auto refused = plan_of(
-      "def one(x):\n    return call_extern(\"g\", x, out=\"f32[8, 8]\", form=\"alloc\")\n"
-      "def other(x):\n    return x * 2.0\n"
-      "def f(x: f32[8, 8], p: bool):\n    y = cond(p, one, other, x)\n    return y\n",
-      gpu);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code(), 311) << refused.error().render();
+  // Also what a function allocates in a branch or in a turn, with a size that only it knows.
+  for (const Target& target : {gpu, Target{Backend::hip, CpuIsa::generic, "gfx942"}}) {
+    const auto allocated = plan_of(
+        "def one(i, x):\n    return i, sum(call_extern(\"g\", x, out=\"f32[k, 8]\", form=\"alloc\"), dim=0) + x\n"
+        "def other(i, x):\n    return i, x * 2.0\n"
+        "def more(i, x):\n    return i < 4\n"
+        "def turn(i, x):\n    j, y = cond(i % 2 == 0, one, other, i, x)\n    return j + 1, y\n"
+        "def f(x: f32[8, 8]):\n    i, y = while_loop(more, turn, 0, x)\n    return y\n",
+        target);
+    ASSERT_TRUE(allocated) << allocated.error().render();
+    EXPECT_FALSE(package::find_defect(package_of(*allocated)));
+  }
 }
 
 }  // namespace

@@ -170,6 +170,32 @@ TEST_F(CudaGraph, E0646WhatCanNotBeOneGraph) {
   p_.put(While{p_.list({}), flag, p_.list({Fill{y}}), 1}, Return{});
   EXPECT_EQ(refused(), "E0646 a branch can not be captured: flag is read on the host to decide what runs");
   clear();
+  const uint32_t left = p_.temporary("left", DType::f32, {Dim::symbol("m")}),
+                 other = p_.argument("other", DType::i32, {1}, {3});
+  const auto late_list = [&] {
+    return p_.list({DefineSymbol{"m", other, 0, DefineSymbol::From::Value}, Reinterpret{y, left}, Fill{left}});
+  };
+  const std::string late = "E0646 the program can not be one graph: the size m is read from device memory";
+  p_.put(If{flag, p_.list({}), late_list()}, Return{});
+  EXPECT_EQ(refused(), late) << "it may be run";
+  clear();
+  p_.put(While{late_list(), flag, p_.list({}), 1}, Return{});
+  EXPECT_EQ(refused(), late);
+  // A number of the caller's has decided: what is captured waits for nothing.
+  for (const int64_t taken : {0, 1}) {
+    clear();
+    const uint32_t decides = p_.scalar("decides", DType::boolean, taken);
+    p_.put(If{decides, late_list(), p_.list({If{decides, late_list(), p_.list({Fill{y}})}})}, Return{});
+    if (taken != 0) EXPECT_EQ(refused(), late);
+    if (taken != 0) continue;
+    auto execution = prepare();
+    ASSERT_TRUE(execution) << execution.error().render();
+    fake_.calls.clear();
+    ASSERT_EQ(outcome(execution->run(stream_->get())), "ran");
+    EXPECT_EQ(fake_.count("cuGraphLaunch"), 1U);
+    EXPECT_EQ(fake_.count("cuStreamSynchronize"), 0U);
+  }
+  clear();
   p_.put(Fill{y}, Return{});
   const auto watched = prepare(true, [](const StepEvent&, const Device&, StreamHandle) { return Result<void>(); });
   ASSERT_FALSE(watched);

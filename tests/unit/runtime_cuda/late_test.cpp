@@ -324,6 +324,71 @@ TEST_F(CudaLate, BranchesAndLoopsReadSizesAnew) {
   EXPECT_EQ(outcome(graph.error()), "E0646 the program can not be one graph: the size n is read from device memory");
 }
 
+// What each turn gets, and whether there is another one.
+struct Given {
+  std::vector<int64_t> counts;
+  std::vector<float> made{5, 6, 7, 8};
+  size_t turn = 0;
+  int released = 0, code = 0;
+  unsigned char* more = nullptr;
+};
+int give(void* context, const CodettaTensor*, int, CodettaTensor* outputs, int count) {
+  Given& given = *static_cast<Given*>(context);
+  for (int o = 0; o < count; ++o) {
+    outputs[o].data = given.made.data();
+    outputs[o].rank = 1;
+    outputs[o].dtype = static_cast<int>(DType::f32);
+    outputs[o].shape[0] = given.counts[given.turn];
+    outputs[o].strides[0] = 1;
+    outputs[o].owner = &given.released;
+    outputs[o].release = [](CodettaTensor* tensor) { ++*static_cast<int*>(tensor->owner); };
+  }
+  *given.more = ++given.turn == given.counts.size() ? 0 : 1;
+  return given.code;
+}
+
+TEST_F(CudaLate, WhatFunctionsAllocateInEachTurnAndInABranch) {
+  const uint32_t more = p_.argument("more", DType::boolean, {1}, {1});
+  const auto n = Dim::symbol("n");
+  const uint32_t y = p_.output("y", DType::f32, {8}), flag = p_.scalar("flag", DType::boolean, 1);
+  const uint32_t got = p_.temporary("got", DType::f32, {n}), end = p_.temporary("end", DType::f32, {n});
+  Given given;
+  given.more = p_.bindings.tensors[more].as<unsigned char>();
+  p_.provide("give", give, &given);
+  p_.package.result_count = 1;
+  // The second result is nobody's.
+  p_.package.step_lists = {
+      {},
+      {If{flag, 2, 3}},
+      {CallExtern{"give", {}, CallExtern::Form::Alloc, {}, 0, 2}, DefineSymbol{"n", 0, 0, From::OutputSize},
+       SelectOutput{0, 0, got}, Reinterpret{y, end}, Copy{got, end}, Free{got}},
+      {}};
+  p_.put(Fill{y}, While{0, more, 1}, Return{});
+  auto execution = prepare();
+  ASSERT_TRUE(execution) << execution.error().render();
+  EXPECT_TRUE(execution->sizes_in_run());
+  const auto run_with = [&](std::vector<int64_t> counts) {
+    given.counts = std::move(counts);
+    given.turn = 0;
+    given.released = 0;
+    *given.more = 1;
+    return outcome(execution->run(stream_->get()));
+  };
+  for (const std::vector<int64_t>& counts : {std::vector<int64_t>{2, 4, 1}, {3}, {0, 4, 4}}) {
+    ASSERT_EQ(run_with(counts), "ran");
+    EXPECT_EQ(given.turn, counts.size());
+    EXPECT_EQ(given.released, static_cast<int>(2 * counts.size())) << "also what nobody takes, of each turn";
+    const int64_t most = *std::max_element(counts.begin(), counts.end());
+    for (int64_t e = 0; e < 8; ++e)
+      EXPECT_EQ(p_.values(y)[static_cast<size_t>(e)], e < most ? static_cast<double>(e + 5) : 0) << e;
+  }
+  EXPECT_EQ(run_with({2, 9}).substr(0, 5), "E0610");
+  EXPECT_EQ(given.released, 4) << "a turn that fails gives back what it got";
+  given.code = 3;
+  EXPECT_EQ(run_with({2}), "E0617 external function give failed: it returned 3");
+  EXPECT_EQ(given.released, 2);
+}
+
 TEST_F(CudaLate, DonatedArguments) {
   const uint32_t x = p_.argument("x", DType::f32, {16}, {1, 2, 3, 4}), y = p_.output("y", DType::f32, {16});
   const uint32_t over = p_.temporary("over", DType::f32, {constant(16)});
