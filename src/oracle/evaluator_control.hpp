@@ -56,11 +56,13 @@ Result<std::vector<Block<T>>> Evaluator<T>::run_cond(ir::NodeId id) {
   for (const ir::NodeId operand : operands.subspan(1)) inputs.push_back(blocks_[operand.index()]);
   const Truth truth = truth_of(blocks_[operands[0].index()]);
   if (truth == Truth::No) return run_child(*attr.otherwise, inputs);
-  CODETTA_TRY(std::vector<Block<T>> results, run_child(*attr.then, inputs));
-  if (truth == Truth::Perhaps) {
-    CODETTA_TRY(const std::vector<Block<T>> others, run_child(*attr.otherwise, inputs));
-    widen_all(results, others);
-  }
+  Result<std::vector<Block<T>>> results = run_child(*attr.then, inputs);
+  if (truth == Truth::Yes) return results;
+  Result<std::vector<Block<T>>> others = run_child(*attr.otherwise, inputs);
+  // A run that took a branch which ends with an error has no results: those that there are come from the other one.
+  if (!results) return others && ends_runs(results.error()) ? std::move(others) : std::move(results);
+  if (!others) return ends_runs(others.error()) ? std::move(results) : std::move(others);
+  widen_all(*results, *others);
   return results;
 }
 
@@ -70,9 +72,15 @@ Result<std::vector<Block<T>>> Evaluator<T>::run_while(ir::NodeId id) {
   std::vector<Block<T>> carried;
   for (const ir::NodeId operand : graph_.operands(id)) carried.push_back(blocks_[operand.index()]);
   std::vector<Block<T>> admissible;  // values with which the loop may have ended
+  // A turn that ends every run that takes it: the loop has ended in front of it, where it may have.
+  const auto ended = [&](const Error& error) -> Result<std::vector<Block<T>>> {
+    if (admissible.empty() || !ends_runs(error)) return error;
+    return admissible;
+  };
   for (int64_t i = 0; i <= problem_.options.max_iterations; ++i) {
-    CODETTA_TRY(const std::vector<Block<T>> test, run_child(*attr.condition, carried));
-    const Truth truth = truth_of(test[0]);
+    const Result<std::vector<Block<T>>> test = run_child(*attr.condition, carried);
+    if (!test) return ended(test.error());
+    const Truth truth = truth_of((*test)[0]);
     if (truth != Truth::Yes) {
       if (admissible.empty()) {
         admissible = carried;
@@ -81,7 +89,9 @@ Result<std::vector<Block<T>>> Evaluator<T>::run_while(ir::NodeId id) {
       }
     }
     if (truth == Truth::No) return admissible;
-    CODETTA_TRY(carried, run_child(*attr.body, carried));
+    Result<std::vector<Block<T>>> next = run_child(*attr.body, carried);
+    if (!next) return ended(next.error());
+    carried = *std::move(next);
   }
   return loop_error(graph_, id, problem_.options.max_iterations);
 }

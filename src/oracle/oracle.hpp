@@ -82,8 +82,8 @@ struct OracleResult {
 };
 
 // `inputs` by graph input. Errors: E0208 (count), E0221 (shape or dtype does not fit), E0606 (the problem is too large
-// for memory), E0610 (a size from a value that is negative or leaves a dim, or that is not certain), E0618 (an index
-// out of range), E0651 (a loop that does not end), E0311 (an extern function without a meaning here).
+// for memory), E0610 (a size from a value) and E0618 (an index out of range), both where every admissible way meets it,
+// E0651 (a loop that does not end), E0311 (an extern function without a meaning, a size that is not certain).
 Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
                               const OracleOptions& options = {});
 

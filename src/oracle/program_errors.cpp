@@ -31,4 +31,9 @@ Error unknown_function_error(const ir::Graph& graph, ir::NodeId node, const std:
           "has the same work as operations");
 }
 
+bool ends_runs(const Error& error) {
+  const auto is = [&](diag::Code code) { return error.code() == static_cast<uint16_t>(code); };
+  return is(diag::Code::guard_failed) || is(diag::Code::index_range);
+}
+
 }  // namespace codetta::oracle

@@ -2,6 +2,8 @@
 // Sizes that values of a program give: each value is evaluated alone, in front of everything that has the size.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "diag/diagnostic.hpp"
 #include "ir/analyses.hpp"
 #include "oracle/problem.hpp"
@@ -33,6 +35,8 @@ Result<ir::Graph> up_to(const ir::Graph& graph, NodeId value) {
 Result<void> add_sizes(const ir::Graph& graph, const OracleOptions& options, const SizeOf& size_of,
                        ir::SymbolBindings& known) {
   for (const ir::SizeSource& source : ir::size_sources(graph).sources) {
+    const auto is_it = [&](const auto& one) { return one.first == source.symbol; };
+    if (std::any_of(known.values.begin(), known.values.end(), is_it)) continue;  // around a branch or a loop
     const auto given = options.sizes.find(source.symbol);
     if (given != options.sizes.end()) {
       known.values.emplace_back(source.symbol, given->second);
@@ -48,7 +52,7 @@ Result<void> add_sizes(const ir::Graph& graph, const OracleOptions& options, con
     CODETTA_TRY(const ir::Graph alone, up_to(graph, graph.operands(source.node)[0]));
     CODETTA_TRY(const SizeRange range, size_of(alone, known));
     if (!range.note.empty() || range.low != range.high) {
-      return diag::error(diag::Code::guard_failed, fmt::format("the size {} is not certain", source.symbol))
+      return diag::error(diag::Code::target_lacks, fmt::format("the size {} is not certain", source.symbol))
           .at(graph.source(), graph.span(source.node))
           .reason(range.note.empty() ? fmt::format("roundings leave {} to {}", range.low, range.high) : range.note)
           .help("compute sizes of integers");

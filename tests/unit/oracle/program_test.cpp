@@ -123,6 +123,59 @@ TEST(ProgramValues, IndicesThatMayBeOutOfRange) {
   EXPECT_EQ(nothing.error().diagnostics()[0].code, static_cast<uint16_t>(diag::Code::index_range));
 }
 
+// Roundings leave sum(x) > 1.0 open; a run that ends with an error has left no results to be compared.
+TEST(ProgramValues, WhatOnlyAnOpenBranchCanNotDo) {
+  const auto evaluated = [](const std::string& then, const std::string& otherwise, double k) {
+    const std::string text = "def then(i, k):\n    return " + then + "\n\ndef otherwise(i, k):\n    return " +
+                             otherwise +
+                             "\n\ndef f(x: f32[10], i: i64[\"n\"], k: i64[()]):\n"
+                             "    y = cond(sum(x, keepdim=False) > 1.0, then, otherwise, i, k)\n    return y\n";
+    return evaluate_text(text,
+                         {Data(DType::f32, {10}, Values(10, 0.1)), indices({3}, {4, 5, 6}), Data(DType::i64, {}, {k})});
+  };
+  const auto code = [](const Result<OracleResult>& result) {
+    return result ? 0 : static_cast<int>(result.error().code());
+  };
+  const std::string whole = "sum(i, keepdim=False)", part = "sum(i[:k], keepdim=False)",
+                    one = "sum(take(i, k, dim=0), keepdim=False)";
+  const auto both = evaluated(part, whole, 2);
+  ASSERT_TRUE(both) << both.error().render();
+  EXPECT_EQ(both->outputs[0].elements[0].exact_low, 9);
+  EXPECT_EQ(both->outputs[0].elements[0].exact_high, 15);
+  for (const std::string& fails : {part, one}) {
+    for (const bool first : {true, false}) {
+      const auto other = evaluated(first ? fails : whole, first ? whole : fails, 9);
+      ASSERT_TRUE(other) << other.error().render();
+      EXPECT_EQ(other->outputs[0].elements[0].exact_low, 15);
+      EXPECT_EQ(other->outputs[0].elements[0].exact_high, 15);
+    }
+  }
+  EXPECT_EQ(code(evaluated(part, one, 9)), 610);
+  EXPECT_EQ(code(evaluated(one, part, 9)), 618);
+  // What the oracle does not know is an error, whichever branch has it.
+  const std::string unknown = "sum(i[:cast(cast(sum(i), f32) * 0.1 + 0.5, i64)], keepdim=False)";
+  EXPECT_EQ(code(evaluated(unknown, whole, 0)), 311);
+  EXPECT_EQ(code(evaluated(whole, unknown, 0)), 311);
+}
+
+TEST(ProgramValues, ATurnThatOnlyAnOpenLoopCanNotDo) {
+  const auto evaluated = [](double k) {
+    return evaluate_text(
+        "def more(s, i, k, y):\n    return s > 1.0\n\n"
+        "def step(s, i, k, y):\n    return s - 0.5, i, k, y + sum(i[:k], keepdim=False)\n\n"
+        "def f(x: f32[10], i: i64[\"n\"], k: i64[()]):\n"
+        "    s, j, l, y = while_loop(more, step, sum(x, keepdim=False), i, k, sum(i, keepdim=False))\n    return y\n",
+        {Data(DType::f32, {10}, Values(10, 0.1)), indices({3}, {4, 5, 6}), Data(DType::i64, {}, {k})});
+  };
+  const auto perhaps = evaluated(2), certain = evaluated(4);
+  ASSERT_TRUE(perhaps) << perhaps.error().render();
+  EXPECT_EQ(perhaps->outputs[0].elements[0].exact_low, 15);
+  EXPECT_EQ(perhaps->outputs[0].elements[0].exact_high, 24);
+  ASSERT_TRUE(certain) << certain.error().render();
+  EXPECT_EQ(certain->outputs[0].elements[0].exact_low, 15);
+  EXPECT_EQ(certain->outputs[0].elements[0].exact_high, 15);
+}
+
 TEST(ProgramValues, IndicesOutOfRange) {
   const std::string text = program("x: f32[\"n\", 4], i: i64[2, 2]", "take(x, i)");
   const auto wrong = evaluate_text(text, {matrix(3, 4), indices({2, 2}, {0, 1, 2, 3})});
