@@ -80,17 +80,18 @@ class Batch {
   }
 
   // An account of what is wrong with a program, and no further look at it.
-  void note(size_t i, const std::string& account) {
+  void note(size_t i, const std::string& account) { note(i, account, is_unfinished(account)); }
+  void note(size_t i, const std::string& account, bool unfinished) {
     if (account.empty()) return;
-    const bool unfinished = is_unfinished(account);
     ++(unfinished ? counts_.unfinished : counts_.failed);
     report_(first_ + static_cast<int64_t>(i), unfinished,
             fmt::format("{}, {}\n{}", target_.to_string(), account, cases_[i]->text()));
     cases_[i].reset();
   }
-  void fail_all(const std::string& account) {
+  void fail_all(const std::string& account) { fail_all(account, is_unfinished(account)); }
+  void fail_all(const std::string& account, bool unfinished) {
     for (size_t i = 0; i < cases_.size(); ++i) {
-      if (cases_[i] != nullptr) note(i, account);
+      if (cases_[i] != nullptr) note(i, account, unfinished);
     }
   }
   [[nodiscard]] bool goes_on(size_t i) const { return cases_[i] != nullptr && cases_[i]->program(); }
@@ -226,8 +227,9 @@ class Batch {
     request.arguments = {"-B", CODETTA_SOURCE_DIR "/tests/differential/run_programs.py", folder_ + "/list"};
     request.environment = {"PATH=/usr/bin:/bin"};
     const auto result = base::run_process(request);
-    if (!result || !result->success())
-      return fail_all("Python: " + (result ? result->summary() + "\n" + result->errors : "it does not start"));
+    if (!result) return fail_all("Python: it does not start");
+    if (!result->success())
+      return fail_all("Python: " + result->summary() + "\n" + result->errors, is_unfinished(*result));
     for (size_t i = 0; i < cases_.size(); ++i) {
       if (goes_on(i)) note(i, compare_python(i));
     }

@@ -71,14 +71,20 @@ std::string host_texts_together(std::span<const toolchain::CompileJob> units) {
 }
 
 bool is_unfinished(std::string_view account) {
-  // What base::ProcessResult::summary() says, and compilers of what they have started.
-  constexpr std::string_view ends[] = {"signal 9", "Killed signal", "timed out after"};
+  // What is said of a compiler that was killed, and by compilers of what they have started. Times have a code.
+  constexpr std::string_view ends[] = {"signal 9", "Killed signal"};
   const auto says = [&](std::string_view text) { return account.find(text) != std::string_view::npos; };
   const auto has = [&](diag::Code code) {
     return says(fmt::format("error[{}]", diag::code_text(static_cast<uint16_t>(code))));
   };
   return has(diag::Code::compile_timeout) || has(diag::Code::compile_folder) ||
          std::any_of(std::begin(ends), std::end(ends), says);
+}
+
+bool is_unfinished(const base::ProcessResult& result) {
+  constexpr int kill_signal = 9;
+  return result.end == base::ProcessEnd::TimedOut ||
+         (result.end == base::ProcessEnd::Signaled && result.signal == kill_signal);
 }
 
 std::string SharedKernels::compile(const std::vector<driver::KernelUnit>& units,

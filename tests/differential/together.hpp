@@ -13,6 +13,7 @@
 
 #include "base/digest.hpp"
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "driver/build_plan.hpp"
 #include "package/package.hpp"
 #include "runtime/cpu/module.hpp"
@@ -26,6 +27,8 @@ std::string host_texts_together(std::span<const toolchain::CompileJob> units);
 // Whether this account is of a compiler, linker or interpreter that the machine killed, stopped for its time or had no
 // room for. It says nothing about the texts that were given to it.
 bool is_unfinished(std::string_view account);
+// The same of the end of a process that the tests have started themselves.
+bool is_unfinished(const base::ProcessResult& result);
 
 struct SharedKernel {
   std::string function;  // what its object calls it

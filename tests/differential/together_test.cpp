@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -178,6 +179,21 @@ TEST(Together, WhatTheMachineEndsIsNoFaultOfTheText) {
   EXPECT_FALSE(is_unfinished(account("", "int one( { return 1; }\n", 60)));
   EXPECT_FALSE(is_unfinished(account("kill -11 $$", text, 60))) << "a crash may be what the text did";
   EXPECT_FALSE(is_unfinished("with n=5: output 0 differs at element 3"));
+  EXPECT_FALSE(is_unfinished("error[E0610]: \"timed out after\" is no size")) << "a text may say anything";
+  const auto ends = [](const std::string& command, std::chrono::milliseconds timeout) {
+    base::ProcessRequest request;
+    request.program = "/bin/sh";
+    request.arguments = {"-c", command};
+    request.timeout = timeout;
+    const auto result = base::run_process(request);
+    EXPECT_TRUE(result);
+    return result && is_unfinished(*result);
+  };
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(ends("exec sleep 60", 100ms));
+  EXPECT_TRUE(ends("kill -9 $$", 60s));
+  EXPECT_FALSE(ends("kill -11 $$", 60s));
+  EXPECT_FALSE(ends("echo 'timed out after 2 s, signal 9'; exit 1", 60s));
 }
 
 }  // namespace
