@@ -3,12 +3,14 @@
 #include "driver/problem.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/kept.hpp"
 #include "ir/analyses.hpp"
 #include "runtime/checks.hpp"
+#include "types/convert.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta {
@@ -74,6 +76,18 @@ Result<void> check_memory(const std::string& name, const TensorView& view) {
       .reason(
           fmt::format("it is {}, as a default-made view is, or one of a tensor that was moved from", view.describe()))
       .help("make the view with TensorView::make, and bind a tensor that still owns its memory");
+}
+
+// A number that only f64 holds would be infinite for the kernel.
+Result<void> check_number(const NamedArgument& argument, DType accumulator) {
+  const auto* number = std::get_if<double>(&argument.value.value());
+  if (number == nullptr || accumulator == DType::f64 || !std::isfinite(*number)) return {};
+  if (std::isfinite(static_cast<float>(*number))) return {};
+  return diag::error(diag::Code::symbol_conflict, fmt::format("{} is {} but numbers are f32 here", argument.name,
+                                                              types::to_string(types::Scalar::from_f64(*number))))
+      .about(argument.name)
+      .reason("it is out of range, and would be infinite; the accumulator decides the type of numbers")
+      .help("bind a number that f32 holds (inf says infinity), or let the accumulator be f64");
 }
 
 // The same matrix, or matrices, for every item of the batch: what the graph declares and the oracle reads.
@@ -249,6 +263,7 @@ Result<void> gather(Problem& problem, const GemmArguments& arguments) {
   };
   for (const NamedArgument& argument : arguments.epilogue.arguments()) {
     if (argument.value.tensor() != nullptr) CODETTA_CHECK_OK(check_memory(argument.name, *argument.value.tensor()));
+    CODETTA_CHECK_OK(check_number(argument, facts.accumulator));
     add(argument.name, argument.value);
   }
   if (arguments.out) {

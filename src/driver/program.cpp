@@ -28,6 +28,7 @@
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
 #include "frontend/parser.hpp"
+#include "ir/analyses.hpp"
 #include "opt/passes.hpp"
 #include "package/factors.hpp"
 #include "package/gpu_call.hpp"
@@ -455,12 +456,30 @@ Result<ProgramShapes> CompiledProgram::shapes(const std::vector<NamedArgument>& 
 
 namespace {
 
-// What a run has found, at the place of the value that it is about: a parameter or an output of the text, or what the
-// temporary "t3" holds.
+// Where the text has the value, or the call, that gives the size its value: in the graph, or in its branches and loops.
+diag::Span place_of_size(const ir::Graph& graph, std::string_view symbol) {
+  for (const ir::SizeSource& source : ir::size_sources(graph).sources) {
+    if (source.symbol == symbol) return graph.span(source.node);
+  }
+  for (size_t n = 0; n < graph.size(); ++n) {
+    for (const ir::GraphRef& child : ir::children(graph.attr(ir::NodeId(n)))) {
+      if (const diag::Span span = place_of_size(*child, symbol); span.known()) return span;
+    }
+  }
+  return {};
+}
+
+// What a run has found, at the place of the value that it is about: a parameter or an output of the text, a size, or
+// what the temporary "t3" holds.
 Error placed_in_run(const Error& error, const driver::CompiledProgramState& state) {
   std::vector<Diagnostic> found = driver::placed(error, state.program->function).diagnostics();
   Diagnostic& first = found.front();
   const std::string temporary = first.argument;
+  if (first.where.line == 0 && first.code == static_cast<uint16_t>(diag::Code::guard_failed)) {
+    const ir::Graph& graph = state.program->graph;
+    if (const diag::Span span = place_of_size(graph, temporary); span.known() && graph.source())
+      driver::place(first, graph.source(), span);
+  }
   const auto call_it = [&](const std::string& name) {
     if (first.reason.ends_with(" of " + temporary))
       first.reason.replace(first.reason.size() - temporary.size(), temporary.size(), name);
@@ -479,8 +498,12 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   if (!optimized || node >= optimized->graph.size()) return Error(std::move(found));
   const ir::Graph& graph = optimized->graph;
   const auto id = ir::NodeId(static_cast<uint32_t>(node));
-  if (const diag::Span span = graph.span(id); span.known() && graph.source())
-    driver::place(first, graph.source(), span);
+  diag::Span span = graph.span(id);
+  for (size_t n = node + 1; !span.known() && n < graph.size(); ++n) {  // what was folded is nowhere in the text
+    const auto operands = graph.operands(ir::NodeId(n));
+    if (std::find(operands.begin(), operands.end(), id) != operands.end()) span = graph.span(ir::NodeId(n));
+  }
+  if (span.known() && graph.source()) driver::place(first, graph.source(), span);
   call_it(graph.name_hint(id).empty() ? "this value" : graph.name_hint(id));
   first.argument = graph.name_hint(id);
   return Error(std::move(found));

@@ -2,6 +2,7 @@
 // Parameters that a caller has not given: their shapes, and which of them pick elements by their values.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -51,8 +52,23 @@ struct Uses {
   std::map<ir::NodeId, int64_t> lengths;  // K of the first product that multiplies by it
 };
 
+// The sizes in the check that are drawn, too; with a bit each the corners of where they lie can be counted.
+std::vector<std::string> others_in(const ir::SizeCheck& check, const std::string& symbol, const Values& values) {
+  constexpr size_t most_corners = 8;
+  std::set<std::string> found;
+  for (const ir::Dim* dim : {&check.value, &check.least, &check.most}) {
+    for (std::string& other : dim->symbols()) {
+      if (other != symbol && values.count(other) == 0) found.insert(std::move(other));
+    }
+  }
+  if (found.size() > most_corners) return {};
+  return {found.begin(), found.end()};
+}
+
 // A value that is a size is at most what it bounds, and where two bound a slice the first is in its lower half; one
 // that bounds nothing is small, unless no small one is allowed. Of other checks of the size alone the values are tried.
+// In arithmetic of several, as x[a:a + b], each is drawn up to a number with which the check holds, whatever the others
+// up to that number are.
 void limit_size(const ir::Graph& graph, const std::string& symbol, const Values& values, int64_t& limit,
                 int64_t& least) {
   constexpr int64_t small = 16, most_tried = 1024;
@@ -73,11 +89,31 @@ void limit_size(const ir::Graph& graph, const std::string& symbol, const Values&
   if (!bounded) limit = small + 1;
   for (const ir::SizeCheck& check : checks) {
     Values with = values;
-    const auto allowed = [&](int64_t value) {
-      with[symbol] = value;
+    const auto holds = [&] {
       const auto v = check.value.evaluate(with), from = check.least.evaluate(with), to = check.most.evaluate(with);
       return !v || !from || !to || (*from <= *v && *v <= *to);
     };
+    const auto allowed = [&](int64_t value) {
+      with[symbol] = value;
+      return holds();
+    };
+    // One that is bounded by a size, or bounds one, is limited above.
+    const bool alone = check.value.as_symbol() == symbol || (check.value.as_symbol() && check.least.as_symbol());
+    const std::vector<std::string> others = alone ? std::vector<std::string>() : others_in(check, symbol, values);
+    if (!others.empty()) {
+      const auto whatever = [&](int64_t most) {
+        bool all = true;
+        for (size_t corner = 0; all && corner >> others.size() == 0; ++corner) {
+          for (size_t i = 0; i < others.size(); ++i) with[others[i]] = (corner >> i & 1) != 0 ? most : 0;
+          all = allowed(least) && allowed(most);
+        }
+        return all;
+      };
+      int64_t most = least;
+      while (most + 1 < std::min(limit, least + most_tried) && whatever(most + 1)) ++most;
+      limit = most + 1;
+      continue;
+    }
     int64_t end = std::min(limit, least + most_tried);
     int64_t first = least;
     while (first < end && !allowed(first)) ++first;
@@ -132,6 +168,32 @@ void collect_uses(const ir::Graph& graph, const std::map<ir::NodeId, ir::NodeId>
   }
 }
 
+// Sizes that numbers of the caller's are, in the graph and inside of it.
+void add_given_sizes(const ir::Graph& graph, const std::map<ir::NodeId, int64_t>& numbers, Values& values) {
+  for (uint32_t n = 0; n < graph.size(); ++n) {
+    const ir::NodeId id(n);
+    const ir::Attr& attr = graph.attr(id);
+    const auto operands = graph.operands(id);
+    const auto number_of = [&](size_t operand) {
+      const auto input = elements_of(graph, operands[operand]);
+      return input ? numbers.find(*input) : numbers.end();
+    };
+    if (const auto* size = std::get_if<ir::SizeAttr>(&attr)) {
+      if (const auto number = number_of(0); number != numbers.end() && number->second >= 0)
+        values.emplace(size->symbol, number->second);
+    }
+    if (graph.node(id).op != types::Op::cond) continue;  // a loop may change what it carries
+    for (const ir::GraphRef& child : ir::children(attr)) {
+      std::map<ir::NodeId, int64_t> inner;
+      for (size_t i = 0; i < child->inputs().size(); ++i) {
+        if (const auto number = number_of(1 + i); number != numbers.end())
+          inner.emplace(child->inputs()[i].node, number->second);
+      }
+      add_given_sizes(*child, inner, values);
+    }
+  }
+}
+
 // Of the given tensors first, then what the caller says.
 Values values_of(const ir::Graph& graph, const std::vector<NamedArgument>& given, const SizeHints& sizes,
                  int64_t otherwise) {
@@ -162,7 +224,15 @@ Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const s
                                                  const SizeHints& sizes, int64_t otherwise) {
   CODETTA_CHECK_OK(check_known(graph, given));
   CODETTA_CHECK_OK(check_sizes(graph, sizes));
-  const Values values = values_of(graph, given, sizes, otherwise);
+  Values values = values_of(graph, given, sizes, otherwise);
+  std::map<ir::NodeId, int64_t> numbers;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    const auto at =
+        std::find_if(given.begin(), given.end(), [&](const NamedArgument& one) { return one.name == input.name; });
+    const auto* number = at == given.end() ? nullptr : std::get_if<int64_t>(&at->value.value());
+    if (number != nullptr) numbers.emplace(input.node, *number);
+  }
+  add_given_sizes(graph, numbers, values);
   std::map<ir::NodeId, ir::NodeId> inputs;
   for (const ir::GraphInput& input : graph.inputs()) inputs.emplace(input.node, input.node);
   Uses uses;

@@ -616,6 +616,11 @@ GraphValue ProgramBuilder::input(const std::string& name, DType dtype, const std
                           dim ? "less than 0" : "no number, symbol or arithmetic on them");
     }
     type.shape.push_back(dim.value_or(ir::Dim()));
+    for (const std::string& symbol : type.shape.back().symbols()) {
+      if (symbol.size() > frontend::Lexer::max_name)
+        wrong = fmt::format("the size {}... has a name of {} characters, and names have at most {}",
+                            symbol.substr(0, 32), symbol.size(), frontend::Lexer::max_name);
+    }
   }
   if (!wrong.empty()) {
     fault(state_, Code::parameter_type, fmt::format("operand {} has no valid type", name.substr(0, 64)))

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types and the types of a program's parameters.
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "frontend/lexer.hpp"
 #include "frontend/lower_impl.hpp"
 
 namespace codetta::frontend {
@@ -120,6 +123,14 @@ std::optional<ir::TypeAnnotation> Lowerer::parameter_type(const ast::Parameter& 
     if (!size) {
       return problem(module_[id].span, "the size is neither an integer nor a string",
                      "strings name sizes that are known when the program runs");
+    }
+    const std::vector<std::string> symbols = size->symbols();
+    const auto is_long = [](const std::string& symbol) { return symbol.size() > Lexer::max_name; };
+    if (const auto found_long = std::find_if(symbols.begin(), symbols.end(), is_long); found_long != symbols.end()) {
+      return problem(
+          module_[id].span,
+          fmt::format("the size {}... has a name of {} characters", found_long->substr(0, 32), found_long->size()),
+          fmt::format("names have at most {} characters", Lexer::max_name));
     }
     if (const auto constant = size->as_constant(); constant && *constant < 0) {
       return problem(module_[id].span, fmt::format("size {} is negative", *constant), "sizes are 0 or more");

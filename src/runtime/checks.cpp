@@ -175,7 +175,17 @@ bool is_beyond(const package::Package& package, const package::DefineSymbol& ste
          package.buffers[step.buffer].dtype == DType::u64;
 }
 
-// "dim 1 of C is f32[1, 5, 8]"; of Value: "count is 7".
+// What a size is about: an operand or an output by name, and of a value of the run, whose memory has a name of the
+// planner's, the size itself.
+std::string subject_of(const package::Package& package, const package::DefineSymbol& step) {
+  using From = package::DefineSymbol::From;
+  if (step.from == From::OutputSize) return step.symbol;
+  if (step.from != From::Value) return step.from == From::Size ? package.buffers[step.buffer].name : std::string();
+  const package::Buffer& buffer = package.buffers[step.buffer];
+  return buffer.role == package::Buffer::Role::Temporary ? step.symbol : buffer.name;
+}
+
+// "dim 1 of C is f32[1, 5, 8]"; of Value: "count is 7", and "it is 7" where the run has made it.
 std::string symbol_origin(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,
                           int64_t source) {
   using From = package::DefineSymbol::From;
@@ -189,10 +199,12 @@ std::string symbol_origin(const package::Package& package, const package::Define
     }
     case From::Stride:
       return fmt::format("the stride of dim {} of {} is {}", step.dim, package.buffers[step.buffer].name, source);
-    case From::Value:
+    case From::Value: {
+      const package::Buffer& buffer = package.buffers[step.buffer];
       return fmt::format(
-          "{} is {}", package.buffers[step.buffer].name,
+          "{} is {}", buffer.role == package::Buffer::Role::Temporary ? "it" : buffer.name,
           is_beyond(package, step, source) ? std::to_string(static_cast<uint64_t>(source)) : std::to_string(source));
+    }
     case From::OutputSize:
     case From::OutputStride:
       return fmt::format("dim {} of output {} of an extern gives {}", step.dim, step.output, source);
@@ -226,6 +238,7 @@ Result<void> define_symbol(const package::Package& package, const package::Defin
   const auto origin = [&] { return symbol_origin(package, step, view, source); };
   if (is_beyond(package, step, source)) {
     return diag::error(diag::Code::guard_failed, fmt::format("{} is too large", step.symbol))
+        .about(subject_of(package, step))
         .reason(fmt::format("{}, and sizes are up to {}", origin(), INT64_MAX))
         .help("pass values that give a smaller size");
   }
@@ -248,8 +261,10 @@ Result<void> define_symbol(const package::Package& package, const package::Defin
         .help(fmt::format("copy {} so that its elements ascend, or start from its other end", name));
   }
   if (value < 0) {  // what is known of expressions rests on symbols that are not
+    const std::string from = origin(), itself = fmt::format("it is {}", value);
     return diag::error(diag::Code::guard_failed, fmt::format("{} is negative", step.symbol))
-        .reason(fmt::format("it is {}: {}", value, origin()))
+        .about(subject_of(package, step))
+        .reason(from == itself ? itself : fmt::format("{}: {}", itself, from))
         .help("bind tensors whose sizes give a number of at least 0");
   }
   if (const auto at = symbols.find(step.symbol); at == symbols.end()) {
@@ -267,7 +282,7 @@ Result<void> define_symbol(const package::Package& package, const package::Defin
   }
   return diag::error(diag::Code::guard_failed,
                      fmt::format("{} is {} here but {} elsewhere", step.symbol, value, symbols.at(step.symbol)))
-      .about(step.from == package::DefineSymbol::From::Size ? package.buffers[step.buffer].name : std::string())
+      .about(subject_of(package, step))
       .reason(origin())
       .help("bind tensors whose sizes agree");
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <type_traits>
 #include <vector>
@@ -26,6 +27,27 @@ TEST(Arguments, NumbersKeepTheirKind) {
   EXPECT_EQ(std::get<int64_t>(ArgumentValue(int16_t{-7}).value()), -7);
   EXPECT_EQ(std::get<double>(ArgumentValue(0.5f).value()), 0.5);
   EXPECT_EQ(std::get<double>(ArgumentValue(0.1).value()), 0.1);
+}
+
+TEST(Arguments, NumbersThatTheirTypeDoesNotHoldAreRefused) {
+  std::vector<float> a(4, 1.0f), b(4, 1.0f), d(4, 7.0f);
+  const TensorView A(a.data(), f32, {2, 2}), B(b.data(), f32, {2, 2}), D(d.data(), f32, {2, 2});
+  const auto said = [&](double alpha) {
+    const EpilogueArguments epilogue("def e(accum, alpha):\n    D = accum * alpha\n    return D\n",
+                                     {{"alpha", alpha}, {"D", D}});
+    const auto kernels = find_kernels({.A = A, .B = B, .epilogue = epilogue}, Target::host());
+    return kernels ? std::string("fits") : kernels.error().render();
+  };
+  EXPECT_EQ(said(3e38), "fits");
+  EXPECT_EQ(said(std::numeric_limits<double>::infinity()), "fits");
+  EXPECT_EQ(said(-1e39).rfind("error[E0221]: alpha is -1e+39 but numbers are f32 here\n", 0), 0U) << said(-1e39);
+  EXPECT_NE(said(-1e39).find(":1:14\n"), std::string::npos) << said(-1e39);
+  EXPECT_EQ(d, std::vector<float>(4, 7.0f));
+  std::vector<double> e(4, 1.0), f(4, 7.0);
+  const TensorView E(e.data(), f64, {2, 2}), F(f.data(), f64, {2, 2});
+  const EpilogueArguments wide("def e(accum, alpha):\n    D = accum * alpha\n    return D\n",
+                               {{"alpha", 1e39}, {"D", F}});
+  EXPECT_TRUE(find_kernels({.A = E, .B = E, .epilogue = wide}, Target::host()));
 }
 
 TEST(Arguments, OutputsThatOverlapThemselvesAreRefused) {

@@ -114,8 +114,25 @@ TEST_F(ProgramSizes, ABoundOutsideOfItsDimIsToldWithItsPlace) {
             "note: it is 9, and 2 to 8 is wanted; `x[a:k]`, line 2, column 13\n"
             "help: pass values that give a size in this range; slices are never clamped\n");
   EXPECT_NE(told(6, 5).find("it is 5, and 6 to 8 is wanted"), std::string::npos) << told(6, 5);
-  EXPECT_NE(told(-1, 5).find("error[E0610]: a is negative\nnote: it is -1"), std::string::npos) << told(-1, 5);
-  EXPECT_NE(told(0, -3).find("error[E0610]: k is negative\nnote: it is -3"), std::string::npos) << told(0, -3);
+  EXPECT_EQ(told(-1, 5).rfind("error[E0610]: a is negative\n  --> p.py:1:", 0), 0U) << told(-1, 5);
+  EXPECT_EQ(told(0, -3).rfind("error[E0610]: k is negative\n  --> p.py:1:", 0), 0U) << told(0, -3);
+  // Of a value in between as the text says it, also in a loop.
+  EXPECT_EQ(
+      refused("def f(x: f32[\"n\", 4], k: i64[2]):\n    y = sum(x[:k[0] - minimum(k[1], 3)], dim=0)\n    return y\n",
+              {random_input("x", DType::f32, {8, 4}, 1), values_input("k", DType::i64, {2}, {4, -3})}),
+      "error[E0610]: size_2 is negative\n"
+      "  --> p.py:2:23\n"
+      "2 |     y = sum(x[:k[0] - minimum(k[1], 3)], dim=0)\n"
+      "  |                       ^^^^^^^^^^^^^^^^\n"
+      "note: it is -3\n"
+      "help: bind tensors whose sizes give a number of at least 0\n");
+  const std::string inner = refused(
+      "def more(i, x, y):\n    return i < 5\n\n"
+      "def step(i, x, y):\n    return i + 1, x, y + sum(x[:minimum(i * 2, 3 - i)], dim=0)\n\n"
+      "def f(x: f32[\"n\", 4]):\n    i, a, y = while_loop(more, step, 0, x, zeros(1, 4))\n    return y\n",
+      {random_input("x", DType::f32, {8, 4}, 1)});
+  EXPECT_NE(inner.find("  --> p.py:5:33\n"), std::string::npos) << inner;
+  EXPECT_NE(inner.find("note: it is -1\n"), std::string::npos) << inner;
   const std::string before = "def f(x: f32[\"n\", 4], k: i64):\n    y = sum(x[k - 2:], dim=0)\n    return y\n";
   EXPECT_NE(refused(before, {random_input("x", DType::f32, {8, 4}, 1), number_input("k", 1)})
                 .find("-1, and 0 to 8 is wanted"),
@@ -334,6 +351,9 @@ TEST_F(ProgramSizes, ANumberBeyondSizesIsToldAsItIs) {
   *static_cast<uint64_t*>(k.view().data()) = UINT64_MAX - 1;
   EXPECT_EQ(refused(text, {random_input("x", DType::f32, {8, 4}, 1), k}),
             "error[E0610]: k is too large\n"
+            "  --> p.py:1:23\n"
+            "1 | def f(x: f32[\"n\", 4], k: u64[()]):\n"
+            "  |                       ^\n"
             "note: k is 18446744073709551614, and sizes are up to 9223372036854775807\n"
             "help: pass values that give a smaller size\n");
 }
@@ -355,14 +375,46 @@ TEST_F(ProgramSizes, ASizeThatIsDividedByIsZero) {
             "help: bind tensors of sizes for which it has one\n");
 }
 
+TEST_F(ProgramSizes, NamesAreAsLongAsThoseOfVariables) {
+  const auto said = [&](size_t length) {
+    const std::string name(length, 'n');
+    return refused(
+        "def f(x: f32[\"" + name + " // 2\", 4], z: f32[\"" + name + "\"]):\n    y = relu(x) + sum(z)\n    return y\n",
+        {random_input("x", DType::f32, {2, 4}, 1), random_input("z", DType::f32, {4}, 2)});
+  };
+  EXPECT_EQ(said(255), "ran");
+  for (const size_t length : {256, 5000}) {
+    const std::string text = said(length);
+    EXPECT_EQ(text.rfind("error[E0144]: the size " + std::string(32, 'n') + "... has a name of " +
+                             std::to_string(length) + " characters\n",
+                         0),
+              0U)
+        << text;
+    EXPECT_NE(text.find("names have at most 255 characters"), std::string::npos) << text;
+  }
+  ProgramBuilder b("f");
+  b.output("y", call("relu", {b.input("x", DType::f32, {std::string(256, 'n')})}));
+  const auto built = b.finish();
+  ASSERT_FALSE(built);
+  EXPECT_NE(built.error().render().find("has a name of 256 characters"), std::string::npos) << built.error().render();
+}
+
+TEST_F(ProgramSizes, AnIndexThatWasFoldedIsToldWhereItIsRead) {
+  const std::string said =
+      refused("def f(x: f32[\"n\", 4]):\n    k = full(100, 3, dtype=i64)\n    y = take(x, k)\n    return y\n",
+              {random_input("x", DType::f32, {8, 4}, 1)});
+  EXPECT_EQ(said.rfind("error[E0618]: index 100 is out of range for the size 8\n  --> p.py:2:9\n", 0), 0U) << said;
+}
+
 // So that a run with random values is not refused for those.
 TEST_F(ProgramSizes, WhatIsDrawnForASizeIsAllowed) {
-  const auto drawn = [](const std::string& parameters, const std::string& value) {
+  const auto drawn = [](const std::string& parameters, const std::string& value,
+                        const std::vector<NamedArgument>& given = {}) {
     const auto program =
         Program::parse("def f(x: f32[\"n\", 4], " + parameters + "):\n    y = " + value + "\n    return y\n", "p.py");
     EXPECT_TRUE(program) << program.error().render();
     std::vector<std::pair<int64_t, int64_t>> ranges;
-    const auto missing = program->missing({}, {{"n", 10}}, 16);
+    const auto missing = program->missing(given, {{"n", 10}}, 16);
     EXPECT_TRUE(missing) << missing.error().render();
     for (size_t i = 1; i < missing->size(); ++i)
       ranges.emplace_back((*missing)[i].index_least, (*missing)[i].index_limit);
@@ -373,6 +425,11 @@ TEST_F(ProgramSizes, WhatIsDrawnForASizeIsAllowed) {
   EXPECT_EQ(drawn("k: i64[()]", "relu(x[k - 2:])"), (Ranges{{2, 13}}));
   EXPECT_EQ(drawn("k: i32", "relu(x[:2 * k])"), (Ranges{{0, 6}}));
   EXPECT_EQ(drawn("a: i64, b: i64", "relu(x[a:b])"), (Ranges{{0, 6}, {5, 11}}));
+  EXPECT_EQ(drawn("a: i64, b: i64", "relu(x[a:a + b])"), (Ranges{{0, 6}, {0, 6}})) << "both fit, whatever they are";
+  EXPECT_EQ(drawn("a: i64, b: i32", "relu(x[a:a + 2 * b])"), (Ranges{{0, 4}, {0, 4}}));
+  EXPECT_EQ(drawn("l: i64[2]", "relu(x[l[0] + l[1]:])"), (Ranges{{0, 6}}));
+  EXPECT_EQ(drawn("a: i64, b: i64", "relu(x[a - b:a])"), (Ranges{{0, 1}, {0, 1}}));
+  EXPECT_EQ(drawn("a: i64, b: i64", "relu(x[a:a + b])", {{"a", 7}}), (Ranges{{0, 4}}));
   EXPECT_EQ(drawn("k: i64", "zeros(n - k, 4) * sum(x)"), (Ranges{{0, 11}}));
   EXPECT_EQ(drawn("k: i64", "zeros(k, 4) * sum(x)"), (Ranges{{0, 17}}));
   EXPECT_EQ(drawn("k: i64", "relu(x[:k - 20])"), (Ranges{{20, 31}})) << "where no small one is allowed";
