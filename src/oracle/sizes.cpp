@@ -71,7 +71,8 @@ Result<void> add_sizes(const ir::Graph& graph, const OracleOptions& options, con
 
 Result<void> check_slices(const ir::Graph& graph, const ir::SymbolBindings& symbols) {
   for (const ir::SizeCheck& check : ir::size_checks(graph)) {
-    const auto value = check.value.evaluate(symbols.values), least = check.least.evaluate(symbols.values),
+    types::DimFault fault = types::DimFault::none;
+    const auto value = check.value.evaluate(symbols.values, &fault), least = check.least.evaluate(symbols.values),
                most = check.most.evaluate(symbols.values);
     if (value && least && most && *least <= *value && *value <= *most) continue;
     const auto text = [](const std::optional<int64_t>& size) { return size ? std::to_string(*size) : "out of range"; };
@@ -81,8 +82,9 @@ Result<void> check_slices(const ir::Graph& graph, const ir::SymbolBindings& symb
                fmt::format("{} must be {}{}", check.value.to_string(), open ? "at least " : "",
                            open ? check.least.to_string() : check.least.to_string() + " to " + check.most.to_string()))
         .at(graph.source(), graph.span(check.node))
-        .reason(fmt::format("it is {}, and {} {} is wanted", text(value), text(least),
-                            open ? "or more" : "to " + text(most)))
+        .reason(fmt::format("it {}, and {} {} is wanted",
+                            value ? "is " + text(value) : fmt::format("has no value ({})", types::to_string(fault)),
+                            text(least), open ? "or more" : "to " + text(most)))
         .help("slices are never clamped: bind tensors that give a bound inside of the dim");
   }
   return {};

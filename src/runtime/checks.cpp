@@ -133,7 +133,8 @@ struct GuardCheck {
                   fmt::format("they are {} and {}{}", text_of(value), text_of(divisor), because(guard.why)));
   }
   Result<void> operator()(const package::RangeGuard& guard) const {
-    const auto value = guard.value.evaluate(symbols), least = guard.least.evaluate(symbols),
+    types::DimFault fault = types::DimFault::none;
+    const auto value = guard.value.evaluate(symbols, &fault), least = guard.least.evaluate(symbols),
                most = guard.most.evaluate(symbols);
     if (value && least && most && *least <= *value && *value <= *most) return {};
     const bool open = guard.most.as_constant() == INT64_MAX;
@@ -141,8 +142,9 @@ struct GuardCheck {
                diag::Code::guard_failed,
                fmt::format("{} must be {}{}", guard.value.to_string(), open ? "at least " : "",
                            open ? guard.least.to_string() : guard.least.to_string() + " to " + guard.most.to_string()))
-        .reason(fmt::format("it is {}, and {} {} is wanted{}", text_of(value), text_of(least),
-                            open ? "or more" : "to " + text_of(most), because(guard.why)))
+        .reason(fmt::format("it {}, and {} {} is wanted{}",
+                            value ? "is " + text_of(value) : fmt::format("has no value ({})", types::to_string(fault)),
+                            text_of(least), open ? "or more" : "to " + text_of(most), because(guard.why)))
         .help("pass values that give a size in this range; slices are never clamped");
   }
   // About contents: where the memory lies decides who looks.

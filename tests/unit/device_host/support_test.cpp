@@ -238,6 +238,8 @@ TEST(HostSupport, SizesOutOfRangeAreTold) {
   EXPECT_EQ(check_range({0}, {0}, {int64_max}, "n - m", "`zeros(n - m)`"), ok);
   EXPECT_EQ(check_range({-3}, {0}, {int64_max}, "n - m", "`zeros(n - m)`"), bad_sizes);
   EXPECT_STREQ(error_text, "E0610: n - m is -3, and 0 or more is wanted; `zeros(n - m)`");
+  EXPECT_EQ(check_range(floordiv({4}, {0}), {0}, {5}, "n // k", "`x[:n // k]`"), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: n // k has no value: it divides by 0, or 64 bits do not hold it; `x[:n // k]`");
   EXPECT_EQ(check_range(Number::none(), {0}, {int64_max}, "n - m", ""), bad_sizes);
 }
 

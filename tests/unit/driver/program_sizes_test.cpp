@@ -142,6 +142,11 @@ TEST_F(ProgramSizes, ABoundOutsideOfItsDimIsToldWithItsPlace) {
             "error[E0610]: -k + n must be at least 0\n"
             "note: it is -1, and 0 or more is wanted; `zeros(n - k, 4)`, line 2, column 13\n"
             "help: pass values that give a size in this range; slices are never clamped\n");
+  const std::string divided = "def f(x: f32[\"n\", 4], k: i64):\n    y = sum(x[:n // k], dim=0)\n    return y\n";
+  const auto by_zero = refused(divided, {random_input("x", DType::f32, {8, 4}, 1), number_input("k", 0)});
+  EXPECT_NE(by_zero.find("note: it has no value (division by zero), and 0 to 8 is wanted; `x[:n // k]`, line 2"),
+            std::string::npos)
+      << by_zero;
 }
 
 TEST_F(ProgramSizes, TheOracleSaysTheSame) {
@@ -154,10 +159,18 @@ TEST_F(ProgramSizes, TheOracleSaysTheSame) {
     const auto result = oracle::evaluate(Program::Access::state(*parsed)->graph, inputs);
     return result ? std::string("fine") : result.error().diagnostics()[0].headline;
   };
+  const auto reason = [&](int64_t k, const std::string& text) {
+    const auto parsed = Program::parse(text, "p.py");
+    const oracle::OracleInput inputs[] = {x.view(), types::Scalar::from_i64(k)};
+    const auto result = oracle::evaluate(Program::Access::state(*parsed)->graph, inputs);
+    return result ? std::string("fine") : result.error().diagnostics()[0].reason;
+  };
   const std::string text = "def f(x: f32[\"n\"], k: i64):\n    y = sum(x[:k])\n    return y\n";
   EXPECT_EQ(said(4, text), "fine");
   EXPECT_EQ(said(5, text), "k must be 0 to n");
   EXPECT_EQ(said(-1, text), "k is negative");
+  EXPECT_EQ(reason(0, "def f(x: f32[\"n\"], k: i64):\n    y = sum(x[:n // k])\n    return y\n"),
+            "it has no value (division by zero), and 0 to 4 is wanted");
   // A size of which roundings leave several is none that kernels could be judged by.
   EXPECT_EQ(said(1,
                  "def f(x: f32[\"n\"], k: i64):\n    s = cast(sum(x * 0.3 + 1.0 / 3.0, keepdim=False) * 3.0, i64)\n"
