@@ -167,6 +167,21 @@ class Computed(unittest.TestCase):
         self.assertIn("E0610: -m + n is -3, and 0 or more is wanted; `zeros(n - m, 4)`, line 2, column 28", library.text())
 
     @unittest.skipIf(np is None, "needs NumPy")
+    def test_python_modules_tell_a_size_below_0(self):
+        source = WORK / "below.py"
+        source.write_text('def f(x: f32["n", 4], a: f32["m", 4]):\n    z = concat(a * 2.0, zeros(n - m, 4), dim=0) + x\n    return z\n')
+        module = {"__name__": "below"}
+        exec(codetta("emit", source, "--what=python").stdout, module)
+        x, a = np.ones((3, 4), np.float32), np.ones((6, 4), np.float32)
+        out = np.full((6, 4), -7, np.float32)
+        self.assertEqual(module["call"](a, x, out), 0, module["get_last_error"]())
+        self.assertEqual(out.tolist(), [[3.0] * 4] * 3 + [[1.0] * 4] * 3)
+        out[:] = -7
+        self.assertLess(module["call"](x, a, out[:3]), 0)
+        self.assertIn("E0610: -m + n is out of range: it is -3, and 0 or more is wanted; `zeros(n - m, 4)`, line 2", module["get_last_error"]())
+        self.assertTrue((out == -7).all())
+
+    @unittest.skipIf(np is None, "needs NumPy")
     def test_temporaries_of_a_branch_that_is_not_taken_may_be_out_of_range(self):
         path, _ = build('def up(x, a, w):\n    y = (zeros(n - m, 4) + take(x, arange(n - m), dim=0)) @ w\n'
                         '    z = relu(y) @ w\n    return concat(a * 2.0, z @ w + y, dim=0)\n\n'
