@@ -262,11 +262,14 @@ class Generator {
                                             "maximum(X, -0.25)",
                                             "where(X > 0.0, X, X * 0.25)",
                                             "cast(X, bf16)",
-                                            "clamp(X, -2.0, 2.0)"};
+                                            "clamp(X, -2.0, 2.0)",
+                                            "where(X >= max(X, dim=-1), X, X * 0.25)",
+                                            "where(X > min(X, dim=-1), X * 0.5, X)"};
     const size_t i = any_value();
-    std::string form = forms[pick(std::size(forms))];
-    const bool narrows = form.find("bf16") != std::string::npos;
     const std::vector<Dim> shape = values_[i].shape;
+    const bool reduces = !shape.empty() && size_of(shape.back()) != 0;
+    std::string form = forms[pick(std::ssize(forms) - (reduces ? 0 : 2))];
+    const bool narrows = form.find("bf16") != std::string::npos;
     const std::string x = use(i);
     for (size_t at = form.find('X'); at != std::string::npos; at = form.find('X', at + x.size()))
       form.replace(at, 1, x);
