@@ -59,8 +59,12 @@ Result<std::vector<Block<T>>> Evaluator<T>::run_cond(ir::NodeId id) {
   Result<std::vector<Block<T>>> results = run_child(*attr.then, inputs);
   if (truth == Truth::Yes) return results;
   Result<std::vector<Block<T>>> others = run_child(*attr.otherwise, inputs);
-  // A run that took a branch which ends with an error has no results: those that there are come from the other one.
-  if (!results) return others && ends_runs(results.error()) ? std::move(others) : std::move(results);
+  // A run that took a branch which ends with an error has no results: those that there are come from the other one,
+  // also where only the oracle does not know that one.
+  if (!results) {
+    const bool ended = others || !ends_runs(others.error());
+    return ended && ends_runs(results.error()) ? std::move(others) : std::move(results);
+  }
   if (!others) return ends_runs(others.error()) ? std::move(results) : std::move(others);
   widen_all(*results, *others);
   return results;

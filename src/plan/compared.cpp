@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ir/analyses.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::plan {
 
@@ -68,7 +68,8 @@ std::vector<bool> compared_with_itself(const ir::Graph& graph) {
     const auto operands = graph.operands(at(i));
     for (const NodeId operand : operands) sides[operand.index()] |= sides[i];
     // A side that nothing rounds, as a limit, has nothing in common with the other one that could come out otherwise.
-    if (rule != OpRule::compare || !types::is_float(ir::operand_dtype(graph, at(i)))) continue;
+    // Whole numbers may be made of what rounds.
+    if (rule != OpRule::compare) continue;
     if (!rounded[operands[0].index()] || !rounded[operands[1].index()]) continue;
     sides[operands[0].index()] |= left;
     sides[operands[1].index()] |= right;

@@ -155,6 +155,10 @@ TEST(ProgramValues, WhatOnlyAnOpenBranchCanNotDo) {
   const std::string unknown = "sum(i[:cast(sum(cast(i, f32) * 0.2, keepdim=False), i64)], keepdim=False)";
   EXPECT_EQ(code(evaluated(unknown, whole, 0)), 311);
   EXPECT_EQ(code(evaluated(whole, unknown, 0)), 311);
+  for (const std::string& fails : {part, one}) {
+    EXPECT_EQ(code(evaluated(fails, unknown, 9)), 311);
+    EXPECT_EQ(code(evaluated(unknown, fails, 9)), 311);
+  }
 }
 
 TEST(ProgramValues, ATurnThatOnlyAnOpenLoopCanNotDo) {
