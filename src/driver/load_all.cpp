@@ -66,6 +66,18 @@ Result<std::vector<LoadedKernel>> ContextState::load_all(const std::vector<packa
       loaded.push_back(std::move(same));
     }
   }
+  // Kernels without contraction get the same bits of a value that they compute again, but compiled ones not those of
+  // the tape. Without a compiler some may be in the cache and others not: then the tape runs all of these.
+  const auto computes_again = [&](size_t k) {
+    return !kernels[k].source.empty() && !kernels[k].epilogue.contracts && !package::is_user(kernels[k].config);
+  };
+  bool interprets = false;
+  for (size_t k = 0; k < kernels.size(); ++k) interprets = interprets || (loaded[k].interpreted && computes_again(k));
+  for (size_t k = 0; interprets && k < kernels.size(); ++k) {
+    if (!computes_again(k)) continue;
+    loaded[k] = {};
+    loaded[k].interpreted = true;
+  }
   return loaded;
 }
 

@@ -51,8 +51,10 @@ void TuneSearch::take(const Kernel& kernel, std::vector<Kernel>& to) {
 }
 
 const Kernel* TuneSearch::other_schedule() const {
-  const plan::Candidate* const best = tiles_.empty() ? nullptr : tiles_[0];
-  if (!has_variants(best)) return nullptr;
+  // The first that has variants: the vendor's may rank before it.
+  const auto first = std::find_if(tiles_.begin(), tiles_.end(), has_variants);
+  if (first == tiles_.end()) return nullptr;
+  const plan::Candidate* const best = *first;
   for (const plan::Candidate* tile : tiles_)
     if (has_variants(tile) && !plan::same_schedule(best->config, tile->config)) return nullptr;
   const auto other = std::find_if(listed_.begin(), listed_.end(), [&](const Kernel& kernel) {

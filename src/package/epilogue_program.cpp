@@ -170,7 +170,8 @@ EpilogueProgram read_program(ByteReader& in) {
   const uint64_t format = in.number();
   program.contracts = format != uncontracted_format;
   if (in.ok() && format != program_format && format != uncontracted_format) {
-    in.damage(fmt::format("the program has format {}, this library reads {}", format, program_format));
+    in.damage(fmt::format("the program has format {}, this library reads {} and {}", format, program_format,
+                          uncontracted_format));
   }
   program.accumulator = in.dtype();
   program.split.ways = in.small(1, max_split_ways, "parts of a split");

@@ -2,6 +2,7 @@
 """Where the command keeps its cache, and what it does where it cannot keep one. Arguments: the built command, then
   environment   the folder by HOME, XDG_CACHE_HOME and CODETTA_CACHE_DIR, from an empty environment
   file_systems  file systems that are full, without inodes, read-only or noexec; needs the right to mount (else status 77)
+  lost_entries  a cache that has some of a program's kernels where there is no compiler
 """
 import json
 import os
@@ -138,12 +139,43 @@ def test_file_systems(work):
         fail("full, then not", done)
 
 
+# The largest of a row is found by one kernel, and compared by another one with values that it computes again.
+COMPARED = """def f(x: f32["n", 64], w: f32[64, 64], g: f32[64], c: f32[64]):
+    t = gelu(x * g + c)
+    best = max(t, dim=-1)
+    z = relu((x @ w) * best)
+    hot = cast(t >= best, i64) * cast(z >= 0.0, i64)
+    count = sum(hot, dim=-1)
+    y = z + t
+    return count, y
+"""
+
+
+def test_lost_entries(work):
+    """Compiled and interpreted kernels give gelu other bits: those that compute a value again are all of one kind."""
+    program, cache = work / "compared.py", work / "cache"
+    program.write_text(COMPARED)
+    arguments = ["run", str(program), "--dim", "n=200", "--check", "--cache-dir", str(cache)]
+    if run(arguments, {"PATH": PATH}).returncode != 0 or len(binaries := sorted(cache.rglob("*.bin"))) < 2:
+        FAILURES.append(f"of the program {sorted(cache.rglob('*'))} was kept")
+        return
+    for lost in [None, *binaries]:
+        kept = lost.read_bytes() if lost else b""
+        if lost:
+            lost.unlink()
+        done = run(arguments, {"PATH": "/nonexistent"})
+        if done.returncode != 0 or "pass" not in done.stdout or ("interpreted" in done.stderr) != bool(lost):
+            fail(f"without a compiler and without {lost}", done)
+        if lost:
+            lost.write_bytes(kept)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="codetta-places-") as folder:
         work = pathlib.Path(folder).resolve()
         os.chdir(work)
         work.chmod(0o755)
-        {"environment": test_environment, "file_systems": test_file_systems}[sys.argv[2]](work)
+        {"environment": test_environment, "file_systems": test_file_systems, "lost_entries": test_lost_entries}[sys.argv[2]](work)
         os.chdir("/")
     for failure in FAILURES:
         print(failure)
