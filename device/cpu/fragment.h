@@ -137,7 +137,7 @@ struct TileFragment {
   CODETTA_MEMBER Ref<E> out(int k, i64 bytes) const {
     constexpr u64 vector = lanes * sizeof(E);
     Ref<E> o = ref<E>(k);
-    o.past = vector >= 16 && args.batches * args.rows * args.cols >= past_caches / bytes &&
+    o.past = vector >= 32 && args.batches * args.rows * args.cols >= past_caches / bytes &&
              ((u64)o.p | (u64)o.row_stride * sizeof(E)) % vector == 0;
     return o;
   }

@@ -253,7 +253,7 @@ struct Model {
     const int64_t vector = lanes * types::byte_size(operand.dtype);
     const bool known = index < p.shape.operands.size();
     const int64_t row = known ? p.shape.operands[index].row : p.shape.n / p.epilogue.split.ways;
-    return vector >= 16 && row * types::byte_size(operand.dtype) % vector == 0 &&
+    return vector >= 32 && row * types::byte_size(operand.dtype) % vector == 0 &&
            batch * m * root_cols * written >= static_cast<double>(codetta::cpu::past_caches);
   }
   static bool goes_by_rows(const package::Operand& operand) {
