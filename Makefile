@@ -7,6 +7,9 @@ FUZZ_SECONDS ?= 20
 THREADED := base cache driver modules runtime runtime_cpu toolchain
 space := $(subst ,, )
 
+# The fuzz targets that are built (tools/fuzz_programs).
+FUZZ = all
+
 .PHONY: build demo test test-full bench-cpu fuzz fuzz-build fuzz-build-and-fetch sanitize format check-includes clean
 
 build:
@@ -18,6 +21,7 @@ demo: build
 	@tools/bootstrap demo
 	@tools/demo $(BUILD)
 
+test: FUZZ = readers slice
 test: fuzz-build-and-fetch
 	@cmake --preset release -DCODETTA_BUILD_TESTS=ON -DCODETTA_TEST_FULL=OFF >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -37,13 +41,14 @@ bench-cpu:
 # What tests need from the network comes while the fuzz targets compile.
 fuzz-build-and-fetch:
 	@tools/bootstrap packages
-	@tools/bootstrap fetch & fetch=$$!; $(MAKE) --no-print-directory fuzz-build; status=$$?; wait $$fetch || status=$$?; exit $$status
+	@tools/bootstrap fetch & fetch=$$!; $(MAKE) --no-print-directory fuzz-build FUZZ='$(FUZZ)'; status=$$?; wait $$fetch || status=$$?; exit $$status
 
 # Without this Clang the fuzz tests are skipped. In large pages it compiles in nine tenths of the time, where the system gives some.
 fuzz-build:
 	@tools/bootstrap fuzz
 	@if command -v clang++-19 >/dev/null; then \
-	  cmake --preset fuzz >/dev/null && GLIBC_TUNABLES=glibc.malloc.hugetlb=1 cmake --build build/fuzz -j $(JOBS) --target fuzz_targets; \
+	  cmake --preset fuzz >/dev/null && GLIBC_TUNABLES=glibc.malloc.hugetlb=1 cmake --build build/fuzz -j $(JOBS) --target \
+	    $$(for which in $(FUZZ); do tools/fuzz_programs $$which; done | sed -E 's/[a-z]+/&_fuzz/g'); \
 	else echo "no clang++-19: the fuzz targets are not built"; fi
 
 fuzz: fuzz-build
