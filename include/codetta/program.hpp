@@ -12,6 +12,7 @@
 
 #include "codetta/extern.h"
 #include "codetta/kernel.hpp"
+#include "codetta/numerics.hpp"
 
 namespace codetta {
 
@@ -98,6 +99,10 @@ class CODETTA_API Program {
   // The program with every result that its kernels hand over element by element (Hook) stored as well: what follows is
   // fused all the same, and a check of a run sees what it was given (keep_results, VerifyOptions::given).
   [[nodiscard]] Program with_hooked_results() const;
+  // The program computed so by all that takes it: runs, libraries, checks. Kernels of CPUs multiply as they do in any
+  // mode. Errors: E0703 (a mode that has no name).
+  [[nodiscard]] Result<Program> with_numerics(const Numerics& numerics) const;
+  [[nodiscard]] Numerics numerics() const;
   [[nodiscard]] std::vector<ProgramParameter> parameters() const;
   [[nodiscard]] std::vector<ProgramParameter> outputs() const;
   // For arguments that hold every parameter; outputs may be among them, and count for nothing. Errors: E0208 (one is

@@ -31,6 +31,7 @@ Result<std::vector<Program>> programs_of(const BuildLibraryOptions& options) {
   std::vector<Program> programs;
   for (const std::string& function : functions) {
     auto program = Program::parse(source->text, source->name, function);
+    if (program) program = program->with_numerics(options.numerics);
     if (!program) return std::move(program).error();
     programs.push_back(*std::move(program));
   }

@@ -75,6 +75,7 @@ struct ProgramSession {
     auto source = read_source(inspected.file, TextOf::Program);
     if (!source) return std::move(source).error();
     auto program = Program::parse(source->text, source->name);
+    if (program) program = program->with_numerics(inspected.numerics);
     if (program) program = with_sources(*program, inspected.kernels);
     if (!program) return std::move(program).error();
     auto target = target_of(common);

@@ -91,6 +91,15 @@ void add_evt(CLI::App& app, EvtFlags& o) {
   app.add_flag("--nondeterministic", o.nondeterministic, "CUTLASS: reductions by atomic operations are allowed");
 }
 
+// Of a GEMM, and of a program.
+void add_numerics(CLI::App& app, GemmOptions& o) {
+  app.add_flag("--strict", o.strict, "No contraction of a * b + c");
+  app.add_option(
+         "--math", o.math,
+         "How exactly A and B are multiplied on a GPU: strict, 3xtf32, tf32, fp8_fast_accum, fp8_two_level_accum")
+      ->capture_default_str();
+}
+
 void add_gemm(CLI::App& app, GemmOptions& o,
               bool names_function = true,    // false: --function and --kernel are the command's own
               bool takes_sources = false) {  // of the kernels of a program
@@ -123,11 +132,7 @@ void add_gemm(CLI::App& app, GemmOptions& o,
         ->multi_option_policy(takes_sources ? CLI::MultiOptionPolicy::TakeLast : CLI::MultiOptionPolicy::Throw);
   app.add_flag("--transpose-a", o.transpose_a, "A lies as [K, M]");
   app.add_flag("--transpose-b", o.transpose_b, "B lies as [N, K]");
-  app.add_flag("--strict", o.strict, "No contraction of a * b + c");
-  app.add_option(
-         "--math", o.math,
-         "How exactly A and B are multiplied on a GPU: strict, 3xtf32, tf32, fp8_fast_accum, fp8_two_level_accum")
-      ->capture_default_str();
+  add_numerics(app, o);
   app.add_flag("--as-unfused", o.as_unfused, "Round between operations as separate kernels would");
   app.add_option("--seed", o.seed, "Of random data and of sampled checks")
       ->capture_default_str()
@@ -237,6 +242,7 @@ int run(int argc, char** argv) {
   tune_verb->add_option("--export", export_file, "Time nothing: write all kept results to FILE")->check(said);
   tune_verb->add_option("--import", import_file, "Time nothing: keep the results that FILE has")->check(said);
   tune_verb->add_option("--candidates", tune_candidates, "How many at most")->capture_default_str()->check(some);
+  add_numerics(*run_verb, options);
   run_verb->add_option("program", program.file, "File of the program")->required();
   run_verb->add_option("--tensor", program.tensors, "Parameter: NAME=FILE (.npy or .safetensors:NAME)")
       ->allow_extra_args(false);
@@ -360,7 +366,10 @@ int run(int argc, char** argv) {
       if (auto placed = well_placed(*verb, takes_program, cutlass); !placed) return report(placed.error(), common.json);
       if (auto all = heeded(*verb, common, cutlass); !all) return report(all.error(), common.json);
     }
-    InspectedProgram inspected{program_file, hints, {}};
+    const auto numerics = numerics_of(options);
+    if (!numerics) return report(numerics.error(), common.json);
+    program.numerics = library.numerics = *numerics;
+    InspectedProgram inspected{program_file, hints, {}, *numerics};
     for (const CLI::App* verb : {explain_verb, emit_verb, compile_verb}) {
       if (verb->parsed()) inspected.kernels = verb->get_option("--kernel")->results();
     }

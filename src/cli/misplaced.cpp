@@ -138,16 +138,14 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
                                                   : "leave it out, or name a target such as cutlass:sm_90");
   if (const std::string name = given({"--name"}); !name.empty() && !cutlass && verb.get_name() == "emit")
     return usage_error("--name is for CUTLASS", "other names are made from what a kernel computes", "leave it out");
-  std::string gemm =
-      given({"--m",         "--n",      "--k",    "--batch",       "--dtype",       "--b-dtype",    "--accumulator",
-             "--out-dtype", "--a",      "--b",    "--tensor",      "--scalar",      "--out",        "--epilogue",
-             "--seed",      "--strict", "--math", "--transpose-a", "--transpose-b", "--as-unfused", "--force"});
+  std::string gemm = given({"--m", "--n", "--k", "--batch", "--dtype", "--b-dtype", "--accumulator", "--out-dtype",
+                            "--a", "--b", "--tensor", "--scalar", "--out", "--epilogue", "--seed", "--transpose-a",
+                            "--transpose-b", "--as-unfused", "--force"});
   // What a program's kernels are timed on.
   const bool tunes = program && verb.get_name() == "tune";
   if (tunes && (gemm == "--tensor" || gemm == "--scalar" || gemm == "--seed"))
     gemm = given({"--m", "--n", "--k", "--batch", "--dtype", "--b-dtype", "--accumulator", "--out-dtype", "--a", "--b",
-                  "--out", "--epilogue", "--strict", "--math", "--transpose-a", "--transpose-b", "--as-unfused",
-                  "--force"});
+                  "--out", "--epilogue", "--transpose-a", "--transpose-b", "--as-unfused", "--force"});
   if (tunes && !given({"--report"}).empty())
     return usage_error("--report is for the tuning of a GEMM",
                        "what was measured of a program's own kernels stands on the page of the program",

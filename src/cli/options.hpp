@@ -67,6 +67,8 @@ struct GemmProblem {
   std::vector<Fill> fills;
 };
 
+// What --strict and --math say. Errors: E0701.
+Result<Numerics> numerics_of(const GemmOptions& options);
 // Values of what no file holds. Apart, since numbers of a problem that is wrong or does not fit would take minutes.
 void fill_data(const GemmProblem& problem);
 // With `data` the memory of all is there, and what files hold; fill_data() gives the rest.

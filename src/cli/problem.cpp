@@ -146,13 +146,10 @@ class Builder {
       if (!take(parse_dtype(options_.accumulator), accumulator)) return *error_;
       problem_.arguments.accumulator = accumulator;
     }
-    problem_.arguments.strict = options_.strict;
-    const auto math = math_mode_from_name(options_.math);
-    if (!math) {
-      return unknown_word("math mode", options_.math, "--math",
-                          {"strict", "3xtf32", "tf32", "fp8_fast_accum", "fp8_two_level_accum"});
-    }
-    problem_.arguments.math = *math;
+    Numerics numerics;
+    if (!take(numerics_of(options_), numerics)) return *error_;
+    problem_.arguments.strict = numerics.strict;
+    problem_.arguments.math = numerics.math;
     problem_.arguments.rounding = options_.as_unfused ? Rounding::AsUnfused : Rounding::Fused;
     return {};
   }
@@ -500,6 +497,15 @@ class Builder {
 };
 
 }  // namespace
+
+Result<Numerics> numerics_of(const GemmOptions& options) {
+  const auto math = math_mode_from_name(options.math);
+  if (!math) {
+    return unknown_word("math mode", options.math, "--math",
+                        {"strict", "3xtf32", "tf32", "fp8_fast_accum", "fp8_two_level_accum"});
+  }
+  return Numerics{options.strict, *math};
+}
 
 Result<GemmProblem> build_problem(const GemmOptions& options, bool data) { return Builder(options, data).build(); }
 

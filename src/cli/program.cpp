@@ -175,6 +175,9 @@ std::string reproducer_command(const CommonOptions& common, const ProgramOptions
   for (const std::string& kernel : options.kernels) words += " --kernel " + shell_word(kernel);
   for (const auto& [name, size] : sizes) words += " --dim " + shell_word(name + "=" + std::to_string(size));
   for (const std::string& hint : options.hints) words += " --hint " + shell_word(hint);
+  if (options.numerics.strict) words += " --strict";
+  if (options.numerics.math != MathMode::Strict)
+    words += " --math " + std::string(math_mode_name(options.numerics.math));
   if (!common.target.empty()) words += " --target " + shell_word(common.target);
   // What tune has measured decides which configuration of a kernel runs.
   if (!common.cache_dir.empty()) words += " --cache-dir " + shell_word(common.cache_dir);
@@ -272,6 +275,7 @@ struct Begun {
     auto source = read_source(options.file, TextOf::Program);
     if (!source) return std::move(source).error();
     auto program = Program::parse(source->text, source->name);
+    if (program) program = program->with_numerics(options.numerics);
     if (!program) return std::move(program).error();
     program = with_sources(*program, options.kernels);
     if (!program) return std::move(program).error();

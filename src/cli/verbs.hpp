@@ -22,6 +22,7 @@ struct InspectedProgram {
   std::string file;
   std::vector<std::string> hints;
   std::vector<std::string> kernels;  // NAME=FILE
+  Numerics numerics{};
 };
 // With options.report also one self-contained HTML page.
 int explain(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
@@ -44,7 +45,8 @@ struct ProgramOptions {
   std::vector<std::string> tensors, scalars, outputs;  // NAME=FILE, NAME=NUMBER
   std::vector<std::string> dims, hints;                // SIZE=NUMBER: of random data; for the choice of kernels
   std::vector<std::string> kernels;                    // NAME=FILE: sources of kernels that the program calls
-  bool force = false;                                  // outputs may overwrite files that the command reads
+  Numerics numerics{};
+  bool force = false;  // outputs may overwrite files that the command reads
   bool check = false;
   bool graph = false;              // on a GPU: the steps as one graph
   bool bisect = false;             // compare every step with the oracle
@@ -67,6 +69,7 @@ struct BuildLibraryOptions {
   std::vector<std::string> constants;  // NAME=FILE
   std::vector<std::string> kernels;    // NAME=FILE, of user kernels
   std::vector<std::string> hints;      // SIZE=NUMBER
+  Numerics numerics{};                 // of all of them
   bool embed_weights = false, no_checks = false, tune = false, show = false;
   double tune_budget = 10, tune_trial = 60;
   std::string repro;              // a kernel: the output is a folder that reproduces it

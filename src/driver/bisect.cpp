@@ -209,7 +209,7 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   HostCopies copies(device.get());
   CODETTA_TRY(const std::vector<oracle::OracleInput> inputs,
               oracle_inputs(graph, arguments, device != nullptr ? &copies : nullptr));
-  oracle::OracleOptions how = program_options(target, graph, shapes.symbols);
+  oracle::OracleOptions how = program_options(target, graph, program.numerics(), shapes.symbols);
   how.seed = options.seed;
   CODETTA_TRY(how.functions, functions_of(options.given));
   add_given_sizes(graph, options.given, how.sizes);

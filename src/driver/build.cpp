@@ -249,8 +249,8 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     std::set<size_t> last;  // of the table's programs: those that take tensors however they lie
     emit::host::SizeTable table{.first = planned.host.programs.size(), .count = 0, .axes = sizes.axes};
     const auto planned_for = [&](const SizeHints& hints, plan::Alignment alignment) -> Result<plan::Plan> {
-      CODETTA_TRY(plan::Plan plan,
-                  plan::plan_program(optimized.graph, target, machine, hints, state.user_sources, alignment));
+      CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources,
+                                                      alignment, state.numerics));
       rank_for_constants(plan, machine, planned.values);
       pick_configurations(plan, hints, tuning);
       return plan;

@@ -70,7 +70,7 @@ Result<std::vector<emit::host::File>> metal_files(const std::vector<Program>& pr
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
     const auto packed = [&](plan::Alignment alignment) -> Result<package::PackageRef> {
       CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target, context.machine(target), hints,
-                                                            state.user_sources, alignment));
+                                                            state.user_sources, alignment, state.numerics));
       CODETTA_TRY(package::Package package,
                   emit::emit_package(plan, {.name = state.function.name, .build_id = build_id(), .origins = true}));
       return std::make_shared<const package::Package>(std::move(package));

@@ -22,8 +22,8 @@ Result<std::string> explain(const Program& program, const Target& target,
   CODETTA_TRY(const Target resolved, driver::resolve_target(machine, target));
   CODETTA_CHECK_OK(driver::check_hints(state.graph, size_hints));
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph, machine.debug.passes));
-  CODETTA_TRY(plan::Plan plan,
-              plan::plan_program(optimized.graph, resolved, machine.machine(resolved), size_hints, state.user_sources));
+  CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, resolved, machine.machine(resolved), size_hints,
+                                                  state.user_sources, plan::Alignment::Hinted, state.numerics));
   driver::pick_configurations(plan, size_hints, driver::load_user_tuning(machine, state.user_sources, resolved));
   std::vector<uint32_t> kernel_of;
   CODETTA_TRY(const package::Package package,

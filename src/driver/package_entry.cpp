@@ -112,6 +112,8 @@ toolchain::CacheKey program_key(const CompiledProgramState& state) {
   for (const auto& [symbol, value] : state.hints) key.add("hint", fmt::format("{} {}", symbol, value));
   if (state.alignment != plan::Alignment::Hinted)
     key.add("alignment", std::to_string(static_cast<int>(state.alignment)));
+  if (program.numerics.strict) key.add("strict", "yes");
+  if (program.numerics.math != MathMode::Strict) key.add("math", math_mode_name(program.numerics.math));
   key.add("target", target.to_string());
   add_machine(key, *state.context, target);
   if (!state.tuning.empty()) key.add("tuning", to_string(state.tuning));

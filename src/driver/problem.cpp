@@ -60,13 +60,16 @@ Result<void> check_shapes(const TensorView& a, const TensorView& b) {
   return {};
 }
 
-// Casts make enums of anything.
+}  // namespace
+
 Result<void> check_enum(const char* option, int value, int last) {
   if (value >= 0 && value <= last) return {};
   return diag::error(diag::Code::option_range, fmt::format("{} is no value of `{}`", value, option))
       .reason(fmt::format("they are numbered 0 to {}", last))
       .help("pass one of the enum's names");
 }
+
+namespace {
 
 // Only a view that was never made, or was moved from, has elements and no memory.
 Result<void> check_memory(const std::string& name, const TensorView& view) {

@@ -49,6 +49,8 @@ codetta::cpu::ScalarValue scalar_value(const ArgumentValue& value, DType dtype);
 // The dtype of a host number: f32 (f64 with an f64 accumulator), i32 where it fits, else i64, bool.
 DType scalar_dtype(const ArgumentValue& value, DType accumulator);
 
+// Casts make enums of anything: `value` of `option`, whose names are numbered from 0. Errors: E0703.
+Result<void> check_enum(const char* option, int value, int last);
 // The error with positions for what is about an argument and has none: where the function names it.
 Error placed(const Error& error, const ir::Function& function);
 // Gives it this place in the text.

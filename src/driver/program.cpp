@@ -88,8 +88,9 @@ Result<plan::Plan> plan_of(const CompiledProgramState& state, const DebugSwitche
     for (const opt::PassRecord& pass : optimized.passes) state.context->log(time_line(pass));
   }
   if (debug.dump_graph) state.context->log(ir::print(optimized.graph));
-  CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, state.target, state.context->machine(state.target),
-                                                  state.hints, state.program->user_sources, state.alignment));
+  CODETTA_TRY(plan::Plan plan,
+              plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints,
+                                 state.program->user_sources, state.alignment, state.program->numerics));
   pick_configurations(plan, state.hints, state.tuning);
   if (debug.dump_plan) state.context->log(plan::to_string(plan));
   if (debug.dump_memory) state.context->log(plan::memory_text(plan));
@@ -240,6 +241,16 @@ Program Program::with_hooked_results() const {
   for (plan::UserSource& source : state->user_sources) source.keeps_hooked = true;
   return Program(std::move(state));
 }
+
+Result<Program> Program::with_numerics(const Numerics& numerics) const {
+  CODETTA_CHECK_OK(
+      driver::check_enum("math", static_cast<int>(numerics.math), static_cast<int>(MathMode::Fp8TwoLevelAccumulation)));
+  auto state = std::make_shared<driver::ProgramState>(*state_);
+  state->numerics = numerics;
+  return Program(std::move(state));
+}
+
+Numerics Program::numerics() const { return state_->numerics; }
 
 std::vector<ProgramParameter> Program::parameters() const {
   std::vector<ProgramParameter> result;

@@ -23,6 +23,7 @@ struct ProgramState {
   ir::ProgramFunction function;
   ir::Graph graph;
   std::vector<plan::UserSource> user_sources{};
+  Numerics numerics{};
 };
 
 struct CompiledProgramState {

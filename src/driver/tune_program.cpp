@@ -53,8 +53,8 @@ class ProgramTuning {
       trials_.begin();
     }
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(program_->graph, state_.debug.passes));
-    CODETTA_TRY(plan_,
-                plan::plan_program(optimized.graph, target_, state_.machine(target_), sizes_, program_->user_sources));
+    CODETTA_TRY(plan_, plan::plan_program(optimized.graph, target_, state_.machine(target_), sizes_,
+                                          program_->user_sources, plan::Alignment::Hinted, program_->numerics));
     CODETTA_TRY(std::vector<UserCall> calls, user_calls(plan_, optimized.graph, sizes_));
     // Once each; those in branches and loops only where there is none outside, which has data of the program.
     std::stable_partition(calls.begin(), calls.end(),
@@ -211,6 +211,7 @@ class ProgramTuning {
     made->function.source = program_->graph.source();
     made->graph = graph;
     made->user_sources.push_back(*kernel.user);
+    made->numerics = program_->numerics;
     CompiledProgramState state;
     state.program = made;
     state.context = context_.shared_state();

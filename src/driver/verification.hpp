@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "codetta/numerics.hpp"
 #include "driver/context.hpp"
 #include "driver/problem.hpp"
 #include "oracle/oracle.hpp"
@@ -20,9 +21,11 @@ Result<void> check_target(const Target& target);
 types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype);
 // How GPUs accumulate products of this length, whichever family runs them.
 oracle::OracleOptions gpu_options(const Target& target, int64_t k);
-// How the target computes a program's operations, for these sizes.
-oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph,
+// How the target computes the operations of a program, for these sizes.
+oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph, const Numerics& numerics,
                                       const std::vector<std::pair<std::string, int64_t>>& symbols);
+// What this mode lets products of f32 and of 8-bit floats lose on GPUs of NVIDIA's, whose kernels alone take it.
+void permit(MathMode math, oracle::OracleOptions& how);
 // By function what the oracle takes for its call, while `given` lives. Errors: E0311 where it was called several times;
 // those of the functions: E0221 where given results do not fit.
 using OracleFunctions = std::map<std::string, oracle::OracleFunction, std::less<>>;

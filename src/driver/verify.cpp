@@ -122,17 +122,19 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
     inputs.emplace_back(view);
   }
   oracle::OracleOptions options = runs_on_gpu(target) ? gpu_options(target, problem.shape.k) : oracle::OracleOptions{};
-  if (target.backend == Backend::cuda) {
-    options.factor_rounding = plan::factor_rounding(problem.shape.math, problem.shape.a);
-    const auto rounding = plan::product_rounding(problem.shape.math, problem.shape.a, problem.shape.b);
-    options.product_rounding = rounding.each;
-    options.product_run = rounding.run;
-  }
+  if (target.backend == Backend::cuda) permit(problem.shape.math, options);
   if (target.backend == Backend::cpu) options.isa = target.isa;
   options.contraction = !arguments.strict;
   options.seed = seed;
   CODETTA_TRY(made.expected_, oracle::evaluate(problem.bound, inputs, options));
   return made;
+}
+
+void permit(MathMode math, oracle::OracleOptions& how) {
+  how.factor_rounding = plan::factor_rounding(math, DType::f32);
+  const auto rounding = plan::product_rounding(math, DType::f8e4m3, DType::f8e4m3);
+  how.product_rounding = rounding.each;
+  how.product_run = rounding.run;
 }
 
 Result<VerifyReport> Verification::check(bool poisoned) const {

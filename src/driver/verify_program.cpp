@@ -161,11 +161,13 @@ void add_given_sizes(const ir::Graph& graph, const std::vector<GivenResults>& gi
   }
 }
 
-oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph,
+oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph, const Numerics& numerics,
                                       const std::vector<std::pair<std::string, int64_t>>& symbols) {
   oracle::OracleOptions how =
       runs_on_gpu(target) ? gpu_options(target, longest_sum(graph, symbols)) : oracle::OracleOptions{};
   if (target.backend == Backend::cpu) how.isa = target.isa;
+  if (target.backend == Backend::cuda) permit(numerics.math, how);
+  how.contraction = !numerics.strict;
   return how;
 }
 
@@ -204,7 +206,7 @@ Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgum
     CODETTA_TRY(view, readable(view));
     actual.push_back(view);
   }
-  oracle::OracleOptions how = program_options(target, graph, shapes.symbols);
+  oracle::OracleOptions how = program_options(target, graph, program.numerics(), shapes.symbols);
   how.seed = options.seed;
   CODETTA_TRY(how.functions, functions_of(options.given));
   how.functions_given = true;

@@ -70,10 +70,11 @@ void Evaluator<T>::matmul_real(ir::NodeId of_a, ir::NodeId of_b, int64_t step, B
   const T roundings = T(model.roundings) * T(k) + T(model.extra_roundings) + 1;
   const auto whole_run = static_cast<size_t>(problem_.options.product_run);
   const size_t run = whole_run == 0 ? k : std::min(k, whole_run);
-  const T coarse = d == DType::f32 ? T(problem_.options.product_rounding) * T(run) : T(0);
+  const bool both_fp8 = types::is_fp8(a.dtype) && types::is_fp8(b.dtype);
+  const T coarse = d == DType::f32 && both_fp8 ? T(problem_.options.product_rounding) * T(run) : T(0);
   const T relative = gamma<T>(roundings, T(types::unit_roundoff(d))) + coarse;
   const T own = gamma<T>(T(k) + 2, unit_of<T>);
-  const bool rounds = d == DType::f32 && deciding == DType::f32 && problem_.options.factor_rounding > 0;
+  const bool rounds = d == DType::f32 && a.dtype == DType::f32 && problem_.options.factor_rounding > 0;
   const T off = rounds ? T(problem_.options.factor_rounding) : T(0), rounded = off * (2 + off);
   const T absolute = T(k) * T(types::min_subnormal(d));
   // A rounded factor has bits down to 2^-136 (TF32's least), or none below f32's normal numbers; so has what a second

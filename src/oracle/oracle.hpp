@@ -32,7 +32,7 @@ using OracleFunction =
 struct OracleOptions {
   CpuIsa isa = CpuIsa::generic;  // the accumulation model of matrix products (types/targets.def)
   std::optional<types::AccumulationModel> accumulation;  // of floats, instead: for targets that are no CPU
-  double product_rounding = 0;  // of each product, of the sum of their magnitudes, where f32 sums are less than f32
+  double product_rounding = 0;  // of each product of 8-bit floats, of the sum of their magnitudes, if less than f32
   int64_t product_run = 0;      // such sums are of so many products each, and are added as f32 is; 0: of all
   double factor_rounding = 0;   // relative, of each f32 factor of a product before it is multiplied
   std::span<const UlpRow> ulp = cpu_ulp_table();

@@ -25,7 +25,11 @@ class JsonPrinter : ExplainView {
   using ExplainView::ExplainView;
 
   std::string json() const {
-    Json out{{"program", name_}, {"target", plan_.target.to_string()}, {"sizes", Json::object()}};
+    Json out{{"program", name_},
+             {"target", plan_.target.to_string()},
+             {"strict", plan_.numerics.strict},
+             {"math", math_mode_name(plan_.numerics.math)},
+             {"sizes", Json::object()}};
     for (const auto& [symbol, size] : sizes_) out["sizes"][symbol] = size;
     out["kernels"] = Json::array();
     for (const size_t k : facts_.order) out["kernels"].push_back(kernel_json(k));

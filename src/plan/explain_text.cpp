@@ -52,6 +52,8 @@ class TextPrinter : ExplainView {
 
   std::string text() const {
     std::string out = fmt::format("{} for {}\n{}\n", name_, plan_.target.to_string(), sizes_text());
+    if (plan_.numerics.strict) out += "strict: nothing is contracted\n";
+    if (plan_.numerics.math != MathMode::Strict) out += fmt::format("math: {}\n", math_mode_name(plan_.numerics.math));
     for (const size_t k : facts_.order) out += "\n" + kernel_text(k);
     out += "\n" + not_fused_text() + "\n" + totals_text();
     return out;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codetta/numerics.hpp"
 #include "ir/graph.hpp"
 #include "package/package.hpp"
 #include "plan/account.hpp"
@@ -92,6 +93,7 @@ struct Plan {
   MemoryPlan memory;
   std::vector<FusionNote> notes;  // in the order of the decisions
   size_t tries = 0;               // of kernels while they were found, in branches and loops, too
+  Numerics numerics{};            // of programs; where it is strict, no kernel's epilogue contracts
 };
 
 // What kernels of GPUs may rely on that copy several elements at a time.
@@ -115,7 +117,8 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
 // where there is no kernel.
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints,
-                          const std::vector<UserSource>& user_sources = {}, Alignment alignment = Alignment::Hinted);
+                          const std::vector<UserSource>& user_sources = {}, Alignment alignment = Alignment::Hinted,
+                          const Numerics& numerics = {});
 
 // The memory plan for people, for `emit --what=memory`, and as a part of explain's JSON.
 std::string memory_text(const Plan& plan);

@@ -37,9 +37,10 @@ class ProgramPlanner {
  public:
   using Hints = std::vector<std::pair<std::string, int64_t>>;
   ProgramPlanner(const ir::Graph& graph, const Target& target, const MachineFacts& machine, const Hints& hints,
-                 const std::vector<UserSource>& sources, Alignment alignment)
+                 const std::vector<UserSource>& sources, Alignment alignment, const Numerics& numerics)
       : graph_(graph), machine_(machine), hints_(hints), sources_(sources), alignment_(alignment) {
     plan_.target = target;
+    plan_.numerics = numerics;
   }
   Result<Plan> run();
 

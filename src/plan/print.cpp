@@ -57,6 +57,8 @@ std::vector<std::string_view> not_without(const Plan& plan, size_t kernel) {
 
 std::string to_string(const Plan& plan) {
   std::string text = fmt::format("target {}\n", plan.target.to_string());
+  if (plan.numerics.strict) text += "strict\n";
+  if (plan.numerics.math != MathMode::Strict) text += fmt::format("math {}\n", math_mode_name(plan.numerics.math));
   for (const Buffer& buffer : plan.buffers) text += text_of(buffer) + "\n";
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const PlannedKernel& kernel = plan.kernels[i];

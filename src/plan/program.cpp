@@ -45,6 +45,9 @@ Result<Plan> ProgramPlanner::run() {
   add_all_guards();
   add_user_strides();
   CODETTA_CHECK_OK(schedule(plan_, units_, [this](const Dim& dim) { return hint(dim); }));
+  if (plan_.numerics.strict) {
+    for (PlannedKernel& kernel : plan_.kernels) kernel.lowered.program.contracts = false;
+  }
   return std::move(plan_);
 }
 
@@ -561,8 +564,8 @@ void ProgramPlanner::add_all_guards() {
 
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints,
-                          const std::vector<UserSource>& user_sources, Alignment alignment) {
-  return ProgramPlanner(graph, target, machine, size_hints, user_sources, alignment).run();
+                          const std::vector<UserSource>& user_sources, Alignment alignment, const Numerics& numerics) {
+  return ProgramPlanner(graph, target, machine, size_hints, user_sources, alignment, numerics).run();
 }
 
 }  // namespace codetta::plan

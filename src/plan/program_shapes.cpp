@@ -218,6 +218,7 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   gemm.a = graph.type(operands[0]).dtype;
   gemm.b = graph.type(operands[1]).dtype;
   gemm.accumulator = graph.type(*region.matmul).dtype;
+  gemm.math = plan_.numerics.math;
   gemm.a_row_stride = region.a.transposed ? 1 : gemm.k;
   gemm.a_k_stride = region.a.transposed ? gemm.m : 1;
   gemm.b_k_stride = region.b.transposed ? 1 : own_columns;

@@ -32,7 +32,7 @@ def unheeded(program, folder, cache):
     """An option of other work than this is refused, never dropped."""
     library = folder / "libx.so"
     for verb in (["emit", program], ["explain", program], ["compile", program], ["build", program, "-o", library]):
-        for option in (["--m", 3], ["--dtype", "bf16"], ["--epilogue", "def f(accum): D = accum; return D"], ["--strict"],
+        for option in (["--m", 3], ["--dtype", "bf16"], ["--epilogue", "def f(accum): D = accum; return D"], ["--as-unfused"],
                        ["--scalar", "a=3"], ["--seed", 5], ["--kernel", "packed"], ["--out", "D=D.npy"]):
             if option[0] == "--kernel":  # of a program it is the source of a kernel of the user's
                 expect(2, "is given for packed", *verb, *cache, *option)
@@ -241,6 +241,11 @@ def in_our_words(folder, cache):
     expect(2, "--device has no effect with CUTLASS", "emit", "--what", "evt", *SIZES, "--target", "cutlass:sm_90a", "--device", 1)
     expect(0, "sm80", "kernels", *SIZES, *cache, "--target", "cuda:sm_80", "--no-vendor", "--math", "tf32", "--device", 0)
     expect(0, "", "gemm", *SIZES, *cache, "--math", "strict")
+    p, library = folder / "p.py", folder / "libx.so"
+    for verb in (["run", p], ["explain", p], ["emit", p], ["compile", p], ["build", p, "-o", library]):
+        expect(2, "--math tf32 has no effect with the target cpu:avx2", *verb, *cache, "--target", "cpu:avx2", "--math", "tf32")
+        expect(2, "did you mean 'tf32'?", *verb, *cache, "--target", "cuda:sm_80", "--math", "tf23")
+        expect(2, "--strict takes no value", *verb, *cache, "--strict=yes")
     expect(2, "--force has no effect", "gemm", *SIZES, *cache, "--force", "--out", "D=[M,N]:bf16")
     for option in (["--out", "y=y.npy"], ["--check"], ["--values"], ["--trap", "nan"], ["--save-values", folder / "values"], ["--trace", folder / "t.json"]):
         expect(2, f"{option[0]} has no effect with --bisect", "run", folder / "p.py", *cache, "--bisect", *option)

@@ -62,7 +62,7 @@ TEST_F(ProgramControl, ProductsInsideOfBranchesAndLoopsAreJudgedByTheirLength) {
     ASSERT_TRUE(program) << program.error().render();
     const ir::Graph& graph = Program::Access::state(*program)->graph;
     const Target target = Target::parse("cuda:sm_90a").value();
-    const oracle::OracleOptions options = driver::program_options(target, graph, {{"k", 640}});
+    const oracle::OracleOptions options = driver::program_options(target, graph, {}, {{"k", 640}});
     ASSERT_TRUE(options.accumulation);
     EXPECT_EQ(options.accumulation->extra_roundings, driver::gpu_options(target, 640).accumulation->extra_roundings)
         << text;
@@ -76,7 +76,7 @@ TEST_F(ProgramControl, ExponentialsAreJudgedByTheArchitecture) {
   ASSERT_TRUE(program) << program.error().render();
   const auto row_of = [&](const char* target) {
     const oracle::OracleOptions options =
-        driver::program_options(Target::parse(target).value(), Program::Access::state(*program)->graph, {});
+        driver::program_options(Target::parse(target).value(), Program::Access::state(*program)->graph, {}, {});
     return *std::find_if(options.ulp.begin(), options.ulp.end(),
                          [](const oracle::UlpRow& row) { return row.op == types::Op::exp; });
   };

@@ -139,6 +139,19 @@ TEST(Products, RoundedFactorsThatAreSmall) {
   EXPECT_LT(width_of(ones, larger, options), 1e-5 * 1.7e-30 * 32);
 }
 
+// What a mode permits of 8-bit floats, or of f32, says nothing of other factors.
+TEST(Products, OtherFactorsLoseNothing) {
+  OracleOptions options;
+  options.product_rounding = 0x1p-13;
+  options.factor_rounding = 0x1p-10;
+  const std::vector<double> values{1, 1.125, 16};
+  const auto width = [&](DType a, DType b) { return width_of({a, {1, 3}, values}, {b, {3, 1}, values}, options); };
+  EXPECT_EQ(width(DType::bf16, DType::bf16), 0);
+  EXPECT_EQ(width(DType::f16, DType::f8e4m3), 0);
+  EXPECT_GT(width(DType::f32, DType::f32), 0);
+  EXPECT_GT(width(DType::f8e4m3, DType::f8e4m3), 258 * 0x1p-13);
+}
+
 // 8-bit floats whose sums keep 13 bits: exact where these hold every product, and only there.
 TEST(Products, SumsOfFewerBits) {
   const auto width = [](const std::vector<double>& values, double rounding, int64_t run = 0) {
