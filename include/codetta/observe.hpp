@@ -58,6 +58,8 @@ struct BisectedStep {
   StepRecord step;                  // its views are empty
   std::vector<OutputCheck> values;  // of what it wrote and the oracle could say; by the names of the record's values
   std::string unchecked;            // why nothing of it was compared; empty when something was
+  // Of the loops that it is in, from the outermost in: the turn, of which the first is 1.
+  std::vector<int64_t> turns{};
   bool wrong = false;
 };
 struct BisectReport {
@@ -70,8 +72,9 @@ struct BisectReport {
 };
 // Runs the program once and compares what each step leaves in memory, temporaries too, with the oracle's value of the
 // same operation; and the graphs before and after each pass with each other. The outputs among the arguments are
-// written. Steps inside of branches and loops, calls and writes at indices are told but not compared. For a GPU the
-// tensors are those of its memory; all work on them is waited for. Errors: those of compile(), prepare() and run();
+// written. A step of a branch or of a turn of a loop is compared with what it should make of that which the run had
+// there when the branch or turn began. Calls and writes at indices are told but not compared. For a GPU the tensors are
+// those of its memory; all work on them is waited for. Errors: those of compile(), prepare() and run();
 // E0221 (given results of another shape), E0311 (code of the caller's without given results), E0606 (too large for the
 // oracle); for a GPU E064x.
 CODETTA_API Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgument>& arguments,

@@ -251,6 +251,7 @@ int bisect_program(const CommonOptions& common, const Program& program, const Pr
                        {"origins", one.step.origins},
                        {"wrong", one.wrong},
                        {"unchecked", one.unchecked},
+                       {"turns", one.turns},
                        {"values", values}});
     }
     const nlohmann::json json{{"pass", found->pass}, {"first_wrong", found->first_wrong}, {"steps", steps}};

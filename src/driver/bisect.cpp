@@ -11,6 +11,7 @@
 
 #include "base/default_floats.hpp"
 #include "codetta/observe.hpp"
+#include "driver/bisect_nested.hpp"
 #include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_arguments.hpp"
@@ -104,46 +105,17 @@ Result<std::vector<oracle::OracleInput>> oracle_inputs(const ir::Graph& graph,
   return inputs;
 }
 
-// Which value of the graph a step leaves in a buffer.
-using StepValues = std::map<std::pair<std::string, std::string>, size_t>;  // step, name of the buffer -> expectation
-
-struct Asked {
-  std::vector<ExtraOutput> outputs;
-  StepValues of_step;
-};
-
-// What kernels of the main list store, where one launch writes a value whole or the last of several does.
-Asked stored_values(const plan::Plan& plan, const package::Package& package, const StepRecords& records) {
-  Asked asked;
-  std::map<ir::NodeId, std::pair<std::string, std::string>> last;  // node -> who stores it
-  std::map<ir::NodeId, DType> types;
-  for (const package::Step& step : package.steps) {
-    const auto* launch = std::get_if<package::LaunchKernel>(&step);
-    if (launch == nullptr) continue;
-    const std::string& text = records.text_of(&step);
-    const plan::PlannedKernel& kernel = plan.kernels[*records.known(text).planned];
-    if (kernel.user) continue;
-    for (size_t a = 0; a < launch->arguments.size() && a < kernel.lowered.argument_input.size(); ++a) {
-      const size_t from = kernel.lowered.argument_input[a];
-      if (from < kernel.region.inputs.size()) continue;
-      const ir::NodeId node = kernel.account.stored[from - kernel.region.inputs.size()];
-      const package::Buffer& buffer = package.buffers[launch->arguments[a]];
-      last[node] = {text, buffer.name};
-      types[node] = buffer.dtype;
-    }
-  }
-  for (const auto& [node, at] : last) {
-    asked.of_step[at] = asked.outputs.size();
-    asked.outputs.push_back({fmt::format("step value {}", node.index()), node, types[node]});
-  }
-  return asked;
+// "list 1, step 0 (launch_kernel), turn 3", of a loop in a loop "turn 3.1".
+std::string place_text(const BisectedStep& one) {
+  if (one.turns.empty()) return one.step.step;
+  return fmt::format("{}, turn {}", one.step.step, fmt::join(one.turns, "."));
 }
 
 std::string report_text(const BisectReport& report, size_t passes) {
   std::string text = report.pass.empty() ? fmt::format("passes    all {} keep what the graph means\n", passes)
                                          : fmt::format("passes    {} changes what the graph means\n", report.pass);
   for (const BisectedStep& one : report.steps) {
-    text += fmt::format("{}{}\n", one.step.step, one.step.kernel.empty() ? "" : "  " + one.step.kernel);
+    text += fmt::format("{}{}\n", place_text(one), one.step.kernel.empty() ? "" : "  " + one.step.kernel);
     for (const std::string& origin : one.step.origins) text += fmt::format("          {}\n", origin);
     if (!one.unchecked.empty()) text += fmt::format("          not compared: {}\n", one.unchecked);
     for (const OutputCheck& value : one.values) {
@@ -156,7 +128,7 @@ std::string report_text(const BisectReport& report, size_t passes) {
   }
   if (report.first_wrong < 0) return text + "no step is wrong\n";
   return text +
-         fmt::format("the first wrong step is {}\n", report.steps[static_cast<size_t>(report.first_wrong)].step.step);
+         fmt::format("the first wrong step is {}\n", place_text(report.steps[static_cast<size_t>(report.first_wrong)]));
 }
 
 // The first pass that is wrong, and the optimized graph.
@@ -228,10 +200,12 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   const CompiledProgramState& made = *taken;
   CODETTA_TRY(const plan::Plan plan, plan_of(made));
   const StepRecords records(made.package, plan);
-  Asked asked = stored_values(plan, *made.package, records);
-  CODETTA_TRY(const ir::Graph extended, with_outputs(passes.optimized, asked.outputs));
+  const AskedValues asked = asked_values(made.package->steps, plan, *made.package, records);
+  CODETTA_TRY(const ir::Graph extended, with_values(passes.optimized, asked));
   CODETTA_TRY(oracle::OracleResult expected, oracle::evaluate(extended, inputs, how));
   const size_t own = graph.outputs().size();
+  for (const auto& [symbol, size] : shapes.symbols) how.sizes.emplace(symbol, size);
+  CODETTA_TRY(NestedValues nested, NestedValues::make(plan, *made.package, records, graph, inputs, how));
 
   BisectReport report;
   report.pass = passes.wrong;
@@ -239,15 +213,20 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   run.observed = Observed::values;
   run.observer = [&](const StepRecord& record) -> Result<void> {
     if (options.run.observer) CODETTA_CHECK_OK(options.run.observer(record));
+    CODETTA_CHECK_OK(nested.see(record));
     if (record.written.empty()) return {};
+    const bool inside = records.known(record.step).list.has_value();
     BisectedStep& step = report.steps.emplace_back();
     step.step = record;
     for (StepRecord::Value& value : step.step.written) value.view = TensorView();
+    if (inside) step.turns = nested.turns(record);
     for (const StepRecord::Value& value : record.written) {
+      const oracle::ExpectedOutput* should = inside ? nested.expected(record, value.name) : nullptr;
       const auto at = asked.of_step.find({record.step, value.name});
-      if (at == asked.of_step.end()) continue;
+      if (!inside && at != asked.of_step.end()) should = &expected.outputs[own + at->second];
+      if (should == nullptr) continue;
       oracle::OracleResult one;
-      one.outputs.push_back(expected.outputs[own + at->second]);
+      one.outputs.push_back(*should);
       one.outputs.back().name = value.name;
       const std::array<TensorView, 1> actual{value.view};
       oracle::CheckOptions compare;
@@ -257,10 +236,11 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
       step.wrong = step.wrong || step.values.back().wrong > 0;
     }
     if (step.values.empty()) {
-      step.unchecked = records.known(record.step).nested ? "it is in a branch or a loop"
-                       : !record.function.empty()        ? "it is code of the caller's, taken as given"
-                       : record.kernel.empty()           ? "it is no kernel"
-                                                         : "it writes a part of a value";
+      step.unchecked = !record.function.empty() ? "it is code of the caller's, taken as given"
+                       : record.kernel.empty()  ? "it is no kernel"
+                       : inside                 ? nested.unknown(record)
+                                                : "";
+      if (step.unchecked.empty()) step.unchecked = "it writes a part of a value";
     }
     if (step.wrong && report.first_wrong < 0) report.first_wrong = static_cast<int64_t>(report.steps.size()) - 1;
     return {};

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
+#include "plan/families_cuda.hpp"
 
 namespace codetta::driver {
 namespace {

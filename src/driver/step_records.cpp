@@ -80,12 +80,12 @@ TensorView nothing_taken() {
 StepRecords::StepRecords(package::PackageRef package, const plan::Plan& plan) : package_(std::move(package)) {
   const std::vector<uint32_t> planned = launched_kernels(plan.steps, plan.step_lists);
   size_t next = 0;
-  add(package_->steps, "", false, plan, planned, next);
+  add(package_->steps, std::nullopt, plan, planned, next);
   for (size_t list = 0; list < package_->step_lists.size(); ++list)
-    add(package_->step_lists[list], fmt::format("list {}, ", list), true, plan, planned, next);
+    add(package_->step_lists[list], list, plan, planned, next);
 }
 
-void StepRecords::add(const package::StepList& steps, const std::string& list, bool nested, const plan::Plan& plan,
+void StepRecords::add(const package::StepList& steps, std::optional<size_t> list, const plan::Plan& plan,
                       const std::vector<uint32_t>& launched, size_t& next) {
   struct Selected {
     std::vector<uint32_t> buffers;
@@ -96,9 +96,11 @@ void StepRecords::add(const package::StepList& steps, const std::string& list, b
   std::map<uint32_t, Selected> by_result;
   for (size_t i = 0; i < steps.size(); ++i) {
     Known& known = steps_[&steps[i]];
-    known.record.step = fmt::format("{}step {} ({})", list, i, package::name_of(steps[i]));
+    known.record.step = fmt::format("{}step {} ({})", list ? fmt::format("list {}, ", *list) : std::string(), i,
+                                    package::name_of(steps[i]));
     known.written = package::buffers_written(*package_, steps[i]);
-    known.nested = nested;
+    known.list = list;
+    known.index = i;
     if (const auto* launch = std::get_if<package::LaunchKernel>(&steps[i])) {
       known.record.kernel = package_->kernels[launch->kernel].name;
       known.planned = launched[next++];

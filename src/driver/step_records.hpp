@@ -23,7 +23,8 @@ class StepRecords {
     std::vector<uint32_t> written;  // buffers
     std::vector<uint32_t> results;  // of the function, in order; none if one is nowhere
     std::optional<size_t> planned;  // of launches: the kernel of the plan
-    bool nested = false;            // in a branch or a loop
+    std::optional<size_t> list{};   // of a branch or a loop; none: the main one
+    size_t index = 0;               // in its list
   };
   // The package was emitted from the plan, or from one that differs in the choice of candidates only.
   StepRecords(package::PackageRef package, const plan::Plan& plan);
@@ -35,7 +36,7 @@ class StepRecords {
   [[nodiscard]] const std::string& text_of(const package::Step* step) const { return steps_.at(step).record.step; }
 
  private:
-  void add(const package::StepList& steps, const std::string& list, bool nested, const plan::Plan& plan,
+  void add(const package::StepList& steps, std::optional<size_t> list, const plan::Plan& plan,
            const std::vector<uint32_t>& launched, size_t& next);
   package::PackageRef package_;
   std::map<const package::Step*, Known> steps_;

@@ -46,8 +46,10 @@ struct OracleOptions {
   // What call_extern and user_kernel stand for, by name; their results count as exact. Without one such a node is an
   // error.
   std::map<std::string, OracleFunction, std::less<>> functions;
-  bool functions_given = false;                       // they hand out what the run left, which says nothing of it
-  std::map<std::string, int64_t, std::less<>> sizes;  // that values of the program give; what is not here is evaluated
+  bool functions_given = false;  // they hand out what the run left, which says nothing of it
+  // That no input has: what values of the program give, which is evaluated where it is not here; of a branch's graph
+  // those of the program around it.
+  std::map<std::string, int64_t, std::less<>> sizes;
   bool clamp_indices = false;                 // an index out of range is taken as the nearest one; else an error
   int64_t max_iterations = int64_t{1} << 16;  // of one loop
 };

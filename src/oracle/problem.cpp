@@ -214,6 +214,10 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
     }
   }
   CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols_in_order(graph, bound));
+  for (const auto& [symbol, size] : options.sizes) {
+    const auto is_it = [&](const auto& one) { return one.first == symbol; };
+    if (std::none_of(symbols.values.begin(), symbols.values.end(), is_it)) symbols.values.emplace_back(symbol, size);
+  }
   const size_t given = symbols.values.size();
   const SizeOf size_of = [&](const ir::Graph& alone, const ir::SymbolBindings& known) -> Result<SizeRange> {
     OracleOptions with = options;

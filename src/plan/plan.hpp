@@ -81,12 +81,19 @@ struct FusionNote {
   Rejection why;
 };
 
+// What a step list carries out.
+struct NestedGraph {
+  ir::GraphRef graph;            // a branch, the condition of a loop, or a turn of it; null: nothing of it is needed
+  std::vector<uint32_t> inputs;  // the buffers that hold its inputs when the list begins; no_buffer: none does any more
+};
+
 struct Plan {
   Target target;
   std::vector<PlannedKernel> kernels;
   std::vector<package::Buffer> buffers;
   package::StepList steps;  // LaunchKernel::kernel indexes `kernels`
   std::vector<package::StepList> step_lists;
+  std::vector<NestedGraph> nested;  // by step list
   std::vector<package::Pool> pools;
   uint32_t result_count = 0;  // results of externs that allocate
   MemoryProblem temporaries;  // what was asked of the memory plan; MemoryRequest::buffer indexes `buffers`

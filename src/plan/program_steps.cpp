@@ -312,6 +312,8 @@ Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vect
   GraphScope scope{*child, child, block, std::move(inputs), std::move(wanted)};
   scope.turn_bytes = turn_bytes;
   CODETTA_CHECK_OK(plan_graph(scope));
+  if (plan_.nested.size() < block) plan_.nested.resize(block);
+  plan_.nested[block - 1] = {child, std::move(scope.inputs)};
   return block;
 }
 

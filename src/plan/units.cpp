@@ -129,6 +129,7 @@ class Scheduler {
     request_of_.assign(plan_.buffers.size(), UINT32_MAX);
     for (uint32_t i = 0; i < problem().requests.size(); ++i) request_of_[problem().requests[i].buffer] = i;
     plan_.step_lists.resize(program_.blocks.size() - 1);
+    plan_.nested.resize(plan_.step_lists.size());
     find_tenants();
     emit(0);
     plan_.steps.emplace_back(package::Return{});
@@ -433,6 +434,9 @@ class Scheduler {
       for (uint32_t& operand : request.in_place_of) renumber(operand);
     }
     for (Placement& placement : plan_.memory.placements) renumber(placement.of);
+    for (NestedGraph& nested : plan_.nested) {
+      for (uint32_t& input : nested.inputs) renumber(input);
+    }
   }
 
   Plan& plan_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watching a run step by step: records, statistics, the trap, traces, and finding the step or the pass that is wrong.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -337,6 +338,129 @@ TEST_F(ProgramObserve, BisectNamesTheStepThatIsWrong) {
     EXPECT_EQ(step.values.at(0).wrong, 1);
     EXPECT_NE(step.values.at(0).worst.find("[0, 3]"), std::string::npos) << step.values.at(0).worst;
     EXPECT_NE(found->text.find("WRONG"), std::string::npos);
+  }
+}
+
+// What a run of `program` is told of while the `wrong`-th launch that carries out a line with `line` leaves something
+// else; 0: none does.
+struct Bisected {
+  BisectReport report;
+  std::vector<const BisectedStep*> of_line;
+};
+
+class ProgramBisect : public ProgramObserve {
+ protected:
+  Bisected run(const std::string& text, const std::vector<ProgramInput>& inputs, const std::string& line,
+               int wrong = 0) {
+    const auto program = Program::parse(text, "p.py").value();
+    const Bound data = bound(program, inputs);
+    const auto is_it = [&](const StepRecord& record) {
+      return std::any_of(record.origins.begin(), record.origins.end(),
+                         [&](const std::string& origin) { return origin.find(line) != std::string::npos; });
+    };
+    BisectOptions options;
+    int launches = 0;
+    options.run.observer = [&](const StepRecord& record) -> Result<void> {
+      if (!is_it(record) || ++launches != wrong) return {};
+      for (const StepRecord::Value& value : record.written) {
+        if (value.view.dtype() == f32 && !value.view.empty()) value.view.as<float>()[0] += 64;
+      }
+      return {};
+    };
+    const auto found = bisect(program, data.arguments, Target::host(), {}, options, context_);
+    EXPECT_TRUE(found) << found.error().render();
+    Bisected result;
+    if (!found) return result;
+    result.report = *found;
+    for (const BisectedStep& step : result.report.steps) {
+      if (is_it(step.step)) result.of_line.push_back(&step);
+    }
+    EXPECT_EQ(result.report.pass, "");
+    return result;
+  }
+};
+
+constexpr const char* loop_of_branches =
+    "def more(i, x, w):\n    return i < 4\n"
+    "def up(x, w):\n    return relu(x @ w) + 1.0\n"
+    "def down(x, w):\n    return tanh(x @ w) - x\n"
+    "def turn(i, x, w):\n"
+    "    g = x * 0.5\n"
+    "    y = cond(i % 2 == 0, up, down, g, w)\n"
+    "    s = sigmoid(y @ w)\n"
+    "    return i + 1, s, w\n"
+    "def f(x: f32[\"m\", 8], w: f32[8, 8]):\n"
+    "    i, y, _ = while_loop(more, turn, 0, x, w)\n"
+    "    z = exp(y)\n"
+    "    return z\n";
+
+TEST_F(ProgramBisect, StepsOfLoopsAndBranchesAreCompared) {
+  const std::vector<ProgramInput> inputs{random_input("x", f32, {5, 8}, 1), random_input("w", f32, {8, 8}, 2)};
+  const Bisected right = run(loop_of_branches, inputs, "sigmoid(y @ w)");
+  EXPECT_EQ(right.report.first_wrong, -1) << right.report.text;
+  ASSERT_EQ(right.of_line.size(), 4U) << right.report.text;
+  for (size_t i = 0; i < 4; ++i) {
+    ASSERT_FALSE(right.of_line[i]->values.empty()) << right.report.text;
+    EXPECT_EQ(right.of_line[i]->turns, std::vector<int64_t>{static_cast<int64_t>(i) + 1});
+  }
+  for (const BisectedStep& step : right.report.steps) {
+    EXPECT_TRUE(step.unchecked.empty() || step.step.kernel.empty()) << step.step.step << ": " << step.unchecked;
+  }
+  // A branch of the third turn, and what is made of it in turns behind: these are right of what they begin with.
+  for (const auto& [line, launch, turn] : {std::tuple("relu(x @ w) + 1.0", 2, 3), std::tuple("tanh(x @ w) - x", 1, 2),
+                                           std::tuple("sigmoid(y @ w)", 3, 3)}) {
+    const Bisected wrong = run(loop_of_branches, inputs, line, launch);
+    ASSERT_GE(wrong.report.first_wrong, 0) << line << wrong.report.text;
+    const BisectedStep& first = wrong.report.steps[static_cast<size_t>(wrong.report.first_wrong)];
+    EXPECT_EQ(&first, wrong.of_line[static_cast<size_t>(launch) - 1]) << line << wrong.report.text;
+    EXPECT_EQ(first.turns, std::vector<int64_t>{turn});
+    EXPECT_NE(wrong.report.text.find("the first wrong step is " + first.step.step + ", turn " + std::to_string(turn)),
+              std::string::npos)
+        << wrong.report.text;
+    for (const BisectedStep& step : wrong.report.steps) {
+      EXPECT_FALSE(step.wrong && !step.turns.empty() && step.turns[0] > turn) << step.step.step << wrong.report.text;
+    }
+  }
+}
+
+TEST_F(ProgramBisect, LoopsInLoopsAndSizesOfTheProgram) {
+  const std::string text =
+      "def more(i, x):\n    return i < 3\n"
+      "def add(j, x):\n    y = x * 0.5 + 1.0\n    return j + 1, y\n"
+      "def fewer(j, x):\n    return j < 2\n"
+      "def turn(i, x):\n"
+      "    j, y = while_loop(fewer, add, 0, x)\n"
+      "    return i + 1, concat(y[m // 2:], y[:m // 2], dim=0)\n"
+      "def f(x: f32[\"m\", 6]):\n    i, y = while_loop(more, turn, 0, x)\n    return y\n";
+  const std::vector<ProgramInput> inputs{random_input("x", f32, {8, 6}, 1)};
+  const Bisected right = run(text, inputs, "x * 0.5 + 1.0");
+  EXPECT_EQ(right.report.first_wrong, -1) << right.report.text;
+  ASSERT_EQ(right.of_line.size(), 6U) << right.report.text;
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_FALSE(right.of_line[i]->values.empty()) << right.report.text;
+    EXPECT_EQ(right.of_line[i]->turns,
+              (std::vector<int64_t>{static_cast<int64_t>(i / 2) + 1, static_cast<int64_t>(i % 2) + 1}));
+  }
+  const Bisected wrong = run(text, inputs, "x * 0.5 + 1.0", 4);
+  ASSERT_GE(wrong.report.first_wrong, 0) << wrong.report.text;
+  EXPECT_EQ(&wrong.report.steps[static_cast<size_t>(wrong.report.first_wrong)], wrong.of_line[3]);
+  EXPECT_NE(wrong.report.text.find(", turn 2.2\n"), std::string::npos) << wrong.report.text;
+}
+
+// Numbers, donated memory that is reused, and a loop that runs no turn.
+TEST_F(ProgramBisect, WhatLoopsBeginWith) {
+  const std::string text =
+      "def more(i, x, a, most):\n    return i < most\n"
+      "def turn(i, x, a, most):\n    y = x * a + 1.0\n    return i + 1, y, a, most\n"
+      "def f(x: donated[f32[\"m\", 6]], a: f32, most: i32):\n"
+      "    i, y, _, _ = while_loop(more, turn, 0, x, a, most)\n    return y\n";
+  for (const int most : {0, 3}) {
+    const Bisected right =
+        run(text, {random_input("x", f32, {8, 6}, 1), number_input("a", 0.75), number_input("most", int64_t{most})},
+            "x * a + 1.0");
+    EXPECT_EQ(right.report.first_wrong, -1) << right.report.text;
+    ASSERT_EQ(right.of_line.size(), static_cast<size_t>(most)) << right.report.text;
+    for (const BisectedStep* step : right.of_line) EXPECT_FALSE(step->values.empty()) << right.report.text;
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs with branches, loops and writes at indices, planned and run, against the oracle.
+#include "codetta/observe.hpp"
 #include "support/random_program.hpp"
 #include "unit/driver/program_check.hpp"
 
@@ -93,6 +94,43 @@ TEST(ProgramRandom, ReadsByIndicesOfWholeRows) {
       "    s = y - take(take(x, i % 9, dim=0), i % 8, dim=1)\n    return y, z, u, t, s\n";
   EXPECT_TRUE(run_checked(text, inputs, context).checked);
   EXPECT_TRUE(run_checked(text, inputs, interprets).checked);
+}
+
+// Steps of branches and of each turn of a loop are compared with what they begin with, and none of a right run is
+// wrong.
+TEST(ProgramRandom, BisectFindsNothing) {
+  Context context = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
+  const uint64_t count = CODETTA_TEST_FULL ? 2000 : 150;
+  uint64_t compared = 0, unknown = 0, refused = 0;
+  for (uint64_t seed = 20001; seed < 20001 + count; ++seed) {
+    RandomProgramOptions options = options_of(seed);
+    options.control = true;
+    options.counts = options.parts = options.inner_counts = false;  // outputs of known sizes
+    const RandomProgram random = random_program(seed, options);
+    const Program program = Program::parse(random.text, "random.py").value();
+    std::vector<ProgramInput> inputs = inputs_of(random, seed * 1000);
+    std::vector<NamedArgument> arguments;
+    for (const ProgramInput& input : inputs)
+      arguments.push_back({input.name, input.number ? *input.number : ArgumentValue(input.view())});
+    const ProgramShapes shapes = program.shapes(arguments).value();
+    for (const auto& output : shapes.outputs) {
+      inputs.push_back({output.name, std::make_shared<Tensor>(Tensor::make(output.dtype, output.shape).value())});
+      fill_poison(inputs.back().view());
+      arguments.push_back({output.name, inputs.back().view()});
+    }
+    const auto found = bisect(program, arguments, Target::host(), {}, {}, context);
+    refused += !found;
+    if (!found) continue;
+    ASSERT_EQ(found->first_wrong, -1) << "seed " << seed << "\n" << random.text << found->text;
+    for (const BisectedStep& step : found->steps) {
+      if (!step.step.step.starts_with("list") || step.step.kernel.empty()) continue;
+      compared += !step.values.empty();
+      unknown += step.values.empty() && step.unchecked != "it writes a part of a value";
+    }
+  }
+  EXPECT_LT(refused, count / 10);
+  EXPECT_GT(compared, count / 2);
+  EXPECT_LT(unknown, compared / 10);
 }
 
 TEST(ProgramRandom, CompiledKernelsDoTheSame) {
