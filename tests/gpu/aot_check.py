@@ -49,6 +49,26 @@ UNEVEN = """def attend(x: f16["b", 3, 2, "m", 64], k: f16["b", 3, 2, "m", 64]):
     y = cast(s @ k, f16)
     return s, y
 """
+# A function of the caller's that allocates its result in each turn of a loop and in a branch.
+ALLOCATING = """def more(i, x, z):
+    return i < 3
+
+def turn(i, x, z):
+    h = call_extern("rows", x, out="f32[k, 4]", form="alloc")
+    return i + 1, x, z * 2.0 + sum(relu(h), dim=0)
+
+def taken(x, z):
+    g = call_extern("rows", x, out="f32[j, 4]", form="alloc")
+    return z - sum(g, dim=0)
+
+def left(x, z):
+    return z * 3.0
+
+def calls(x: f32["m", 4], z: f32[1, 4], flag: bool):
+    i, same, end = while_loop(more, turn, 0, x, z)
+    y = cond(flag, taken, left, same, end)
+    return y
+"""
 KERNELS = {"hooked": ["--kernel", f"running_sums={SOURCE / 'examples/user_kernel/hooked_sums.cu'}"]}
 DECAY = 0.5
 
@@ -83,6 +103,8 @@ def build(codetta, folder):
             print(run("sh", folder / "nvcc" / name / "build.sh").strip())
     (folder / "attend.py").write_text(UNEVEN)
     print(run(codetta, "build", folder / "attend.py", "--target", ARCHITECTURE, "--hint", "b=2", "--hint", "m=40", "-o", folder / "libattend.so").strip())
+    (folder / "calls.py").write_text(ALLOCATING)
+    print(run(codetta, "build", folder / "calls.py", "--target", ARCHITECTURE, "-o", folder / "libcalls.so").strip())
 
 
 def npy(path, shape, data, code):
@@ -266,6 +288,74 @@ def check_uneven(folder, driver):
     print(f"attend: {library.same} results of tensors that lie otherwise with the bits of those that are row-major")
 
 
+class Handed(ctypes.Structure):  # CodettaTensor of codetta/extern.h
+    pass
+
+
+Release = ctypes.CFUNCTYPE(None, ctypes.POINTER(Handed))
+Handed._fields_ = [("data", ctypes.c_void_p), ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8), ("rank", ctypes.c_int32),
+                   ("dtype", ctypes.c_int32), ("device", ctypes.c_int32), ("reserved", ctypes.c_int32), ("release", Release), ("owner", ctypes.c_void_p)]
+Extern = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Handed), ctypes.c_int, ctypes.POINTER(Handed), ctypes.c_int)
+F32 = 13
+
+
+def check_allocating(folder, driver):
+    """A function that allocates as many rows as it likes in each turn of a loop and in a branch; memory in the order of the stream."""
+    so = ctypes.CDLL(str(folder / "libcalls.so"))
+    so.calls_get_last_error.restype = ctypes.c_char_p
+    m, kept, counts, given_back = 50, set(), [], []
+    rng = random.Random(5)
+    x = [float(rng.randrange(-9, 10)) for _ in range(m * 4)]
+    z = [-1.0, 0.0, 1.0, 2.0]
+
+    def release(tensor):
+        kept.remove(tensor[0].data)
+        given_back.append(tensor[0].data)
+        driver.call("cuMemFreeAsync", ctypes.c_uint64(tensor[0].data), ctypes.c_void_p(tensor[0].owner))
+
+    def rows(context, inputs, input_count, outputs, output_count):
+        count, stream, address = counts.pop(0), ctypes.c_void_p(inputs[0].owner), ctypes.c_uint64()
+        if count < 0:
+            return 77
+        driver.call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(max(16 * count, 16)), stream)
+        if count:
+            driver.call("cuMemcpyDtoDAsync_v2", address, ctypes.c_uint64(inputs[0].data), ctypes.c_size_t(16 * count), stream)
+        kept.add(address.value)
+        outputs[0].data, outputs[0].rank, outputs[0].dtype, outputs[0].owner = address.value, 2, F32, inputs[0].owner
+        outputs[0].shape[:2], outputs[0].strides[:2], outputs[0].release = (count, 4), (4, 1), released
+        return 0
+
+    released, function = Release(release), Extern(rows)
+    dx, dz = driver.upload(struct.pack(f"<{m * 4}f", *x)), driver.upload(struct.pack("<4f", *z))
+    assert so.calls_set_extern_rows(function, None) == 0
+
+    def call(returned, flag):
+        counts[:], given_back[:] = list(returned), []
+        dy = driver.upload(b"\xff" * 16)
+        status = so.calls_calls(dx, dz, ctypes.c_bool(flag), dy, ctypes.c_int64(m), None)
+        got = struct.unpack("<4f", driver.download(dy, 16))
+        driver.free(dy)
+        assert not kept, "all that was allocated is given back"
+        return status, got
+
+    results = 0
+    for returned in ((7, 50, 1, 33), (0, 3, 49, 0), (50, 50, 50, 50), (1, 2, 3, 4)):
+        for flag in (True, False):
+            status, got = call(returned, flag)
+            assert status == 0, f"calls for {returned}: {status}: {so.calls_get_last_error().decode()}"
+            wanted = list(z)
+            for count in returned[:3]:
+                wanted = [2 * w + sum(max(x[4 * r + c], 0.0) for r in range(count)) for c, w in enumerate(wanted)]
+            wanted = [w - sum(x[4 * r + c] for r in range(returned[3])) if flag else 3 * w for c, w in enumerate(wanted)]
+            assert list(got) == wanted, f"calls for {returned}, {flag}: {got}, wanted {wanted}"
+            assert len(given_back) == 3 + flag
+            results += 1
+    for returned, calls_before in (((4, -1, 6, 7), 1), ((4, 5, 6, -1), 3)):
+        status, _ = call(returned, True)
+        assert status != 0 and b"E0617" in so.calls_get_last_error() and len(given_back) == calls_before, so.calls_get_last_error()
+    print(f"calls: {results} results of functions that allocate, as computed here")
+
+
 def main():
     if len(sys.argv) != 4 or sys.argv[1] not in ("--build", "--run"):
         sys.exit("usage: aot_check.py --build|--run CODETTA FOLDER")
@@ -279,7 +369,8 @@ def main():
     for name in PROGRAMS:
         check(codetta, folder, driver, name)
     check_uneven(folder, driver)
-    print("[  PASSED  ] %d tests." % (len(PROGRAMS) + 1))
+    check_allocating(folder, driver)
+    print("[  PASSED  ] %d tests." % (len(PROGRAMS) + 2))
 
 
 if __name__ == "__main__":
