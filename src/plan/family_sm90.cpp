@@ -8,6 +8,7 @@
 
 #include "base/checked.hpp"
 #include "package/gpu_call.hpp"
+#include "plan/beyond_h100.hpp"
 #include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
@@ -18,9 +19,9 @@
 namespace codetta::plan {
 namespace {
 
-constexpr int span_bytes = 128;  // bytes of K in a stage: one swizzle span
-constexpr int max_stages = 12;
-constexpr int64_t least_slice = 256;  // steps of K, below which a slice costs more than it saves
+constexpr int span_bytes = 128;                         // bytes of K in a stage: one swizzle span
+constexpr int max_stages = 12, max_stages_narrow = 20;  // of 8 to 12 KiB
+constexpr int64_t least_slice = 256;                    // steps of K, below which a slice costs more than it saves
 
 bool two_level(const GpuGemmConfig& c) { return c.math == MathMode::Fp8TwoLevelAccumulation; }
 
@@ -42,6 +43,7 @@ struct Tiles {
 constexpr std::array tile_table{
     Tiles{128, 64, 192, 16, 2, true},   // each consumer owns a tile: two bands of 64 rows
     Tiles{64, 128, 256, 64, 2, true},   // one band
+    Tiles{64, 16, 16, 16, 2, true},     // few columns: one consumer's epilogue under the other's copies
     Tiles{128, 64, 256, 16, 2, false},  // cooperative: one band each
     Tiles{256, 64, 128, 32, 2, false},  // two bands each
     Tiles{64, 16, 256, 16, 1, false},   // few rows, deep stages
@@ -125,7 +127,7 @@ bool place_copied(const GpuProblem& p, GpuGemmConfig& c, int most) {
 // Fills piece, stages and shared memory; false if not even two stages fit.
 bool place(const GpuProblem& p, GpuGemmConfig& c) {
   const auto width = static_cast<int32_t>(c.tile_n / p.ways());
-  const int most = c.consumers == 1 ? max_stages : 8;
+  const int most = c.pingpong && c.tile_n <= 16 ? max_stages_narrow : c.consumers == 1 ? max_stages : 8;
   c.whole_rows = false;
   if (c.copied && !copies_of(p.epilogue)->loads.empty()) return place_copied(p, c, most);
   const auto choices = piece_choices(p, c, width);
@@ -372,7 +374,8 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
       const double tiles = static_cast<double>(tiles_m) * static_cast<double>(tiles_n * s.batch);
       if (tiles * package::max_k_split >= 4e9) continue;                // units of work are counted in 32 bits
       if (row.pingpong && tiles <= static_cast<double>(sms)) continue;  // there is no second tile to hide under
-      if (row.pingpong && tile_n > 128 && hashes) continue;             // Philox spills beside that many accumulators
+      if (row.pingpong && tile_n == 16 && cols > 16) continue;
+      if (row.pingpong && tile_n > 128 && hashes) continue;  // Philox spills beside that many accumulators
       for (const auto& [cluster_m, cluster_n] : clusters) {
         if (cluster_m * cluster_n > 1 &&
             (tiles <= static_cast<double>(sms) || tiles_m < cluster_m || tiles_n < cluster_n))
@@ -440,13 +443,14 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
 
 Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const Sm90Shape shape = sm90_shape(p.epilogue, c);
-  // One consumer waits for its own products between stages; with two bands of rows it has none to hide that under.
+  // One consumer waits for its own products between stages, less with two bands of rows (an H200, 1024^3: 128 x 64
+  // 0.1 us behind cooperative tiles, 0.6 ahead with relu_aux_store).
   // Two that wait for the same stages lose 2 % beside two in turns (an H200 at its limit of power), with fast products
   // of 8-bit floats more (an H100, 4096^3 with scales: 120 us in cooperative tiles of 128 x 256, 130 of 128 x 176, 110
   // and 113 in turns).
   const bool slower = c.math == MathMode::Fp8FastAccumulation && c.consumers == 2 && !c.pingpong;
-  const double efficiency = slower ? 0.86 : c.pingpong ? 0.97 : c.consumers > 1 ? 0.95 : c.tile_m > 64 ? 0.8 : 0.9;
-  const double wait = c.consumers == 1 ? 64 : 0;
+  const double efficiency = slower ? 0.86 : c.pingpong ? 0.97 : c.consumers > 1 ? 0.95 : 0.9;
+  const double wait = c.consumers == 1 ? c.tile_m > 64 ? 24 : 64 : 0;
   const auto blocks =
       static_cast<double>(base::ceil_div<int64_t>(base::ceil_div<int64_t>(p.shape.k, c.k_split), c.tile_k));
   // 64 x n x 32 bytes of K take n / 2 clocks, and longer the more bytes of shared memory a clock they need: those of
@@ -478,7 +482,9 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
     if (c.tile_n % 32 != 0) products_clocks *= 1.06;  // 4096^3: 128 x 176 took 7 % longer than 128 x 128
     if (alone && !turns) products_clocks += blocks * (c.tile_n / 2.0 + until_added);
   }
-  // While all blocks read the same few rows of A, L2 gives less than its rate: a third for 32 rows (measured).
+  // While all blocks read the same few rows of A, L2 gives less than its rate: a third for 32 rows (measured). What an
+  // H100's memory gave was in that, and in the clocks of a stage below: an H200 has half of it again and more.
+  const double beyond = memory_beyond_h100(p.gpu);
   if (p.shape.m <= c.tile_m) {
     const double tiles =
         static_cast<double>(base::ceil_div<int64_t>(p.root_cols(), c.tile_n / p.ways()) * p.shape.batch) * c.k_split;
@@ -488,7 +494,8 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
                              ? 0.5
                              : std::min(1.0, 0.34 * std::max(static_cast<double>(p.shape.m), 32.0) / 32);
     const double bytes = blocks * span_bytes * (static_cast<double>(p.shape.m) / c.cluster_n + loaded_n);
-    products_clocks = std::max(products_clocks, bytes / (share * p.gpu.l2_rate / active) * p.gpu.ghz);
+    products_clocks = std::max(
+        products_clocks, bytes / (std::min(1.0, share * (1 + 0.5 * beyond)) * p.gpu.l2_rate / active) * p.gpu.ghz);
   }
   // A stage takes its time however little is multiplied, and longer the more rows it brings that lie outside of A: 64 x
   // 64 tiles in 64 blocks took 363 clocks with 8 rows, 320 with 32, 263 to 290 with 64, and 280 to 304 with 32 that
@@ -497,8 +504,8 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const int64_t brought = c.a_rows > 0 ? c.a_rows : base::ceil_div<int64_t>(p.shape.m, c.tile_m) * c.tile_m;
   const auto outside = static_cast<double>(brought - p.shape.m);
   if (c.consumers == 1 && (few || (p.shape.m < 128 && outside > 0)))
-    products_clocks =
-        std::max(products_clocks, blocks * (few && c.a_rows > 0 ? 285 : 260 + 1.8 * outside) * efficiency);
+    products_clocks = std::max(
+        products_clocks, blocks * (few && c.a_rows > 0 ? 285 : 260 + 1.8 * outside) * (1 - 0.3 * beyond) * efficiency);
   const double traffic = 0.03 * loop.bytes / 64;  // of L2, in the way of the products' own operands: 3 % at 64 a clock
   // A group's products begin when the other's have ended, and not at once: the shorter they are, the more of the time
   // nothing is multiplied. Long ones run at the limit of power, where the clock makes up for it (an H100, tiles of 128
@@ -526,9 +533,20 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   // H200 at its limit of power: 2 to 5 us a tile with K = 1024, nothing with K = 13).
   loop.exposed = c.pingpong ? 0.4 : c.copied && c.consumers > 1 ? 1 + 0.5 * std::min(1.0, blocks / 16) : 1;
   loop.memory_share = few ? 0.955 : 1;  // few rows wait for memory, from their first stage on
+  // Two multiprocessors share their way to memory. While all of them read, each pair gets the same, so that those with
+  // more tiles than others end later: by a fifth or a third of what they have more, where memory gives as much as an
+  // H200's (16 to 64 rows: tiles that are spread evenly are 3 to 15 % ahead, those of 64 and 112 columns of those of
+  // 80, 96, 144 and 192). There the time of kernels at two lengths is a line that begins later and is steeper.
+  if (few) {
+    const double all = tiles * c.k_split, sms = p.gpu.sms;
+    const double places = all > sms ? sms : std::max(1.0, std::floor(sms / 2));
+    const double more = std::min(std::ceil(all / places) / (all / places) - 1, 0.8);
+    loop.memory_share *= (1 + 0.045 * beyond) / (1 + (all > sms ? 0.3 : 0.2) * beyond * more);
+    if (types::is_float8(c.a_dtype) && c.tile_n > 128) loop.memory_share /= 1 + 0.04 * beyond;  // measured, too
+  }
   // Two blocks begin together; cooperative ones gain nothing by what they share (an H200, ten rows: 0 to 1 % slower).
   const double together = c.cluster_m * c.cluster_n == 1 ? 0 : c.pingpong ? 0.6 : 1.3;
-  loop.prologue_us = (c.a_rows > 0 ? 3.0 : few ? 4.3 : 3.3) + together;
+  loop.prologue_us = (c.a_rows > 0 ? 3.0 : few ? 4.3 : 3.3) + together + (few ? beyond : 0);
   loop.note = fmt::format("{} stages of 64 x {} x {} in {:.0f} clocks a product at {:.1f} %", c.stages, c.tile_n,
                           c.tile_k, step, 100 * efficiency);
   if (two_level(c))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the caller's that allocate their results in branches and loops of a program, on a GPU: how many rows they
-// return differs from turn to turn, and their memory comes from the stream and goes back to it.
+// Functions of the caller's that allocate their results in branches and loops of a program, on a GPU: how many rows
+// they return differs from turn to turn, and their memory comes from the stream and goes back to it.
 #include <dlfcn.h>
 
 #include <cmath>

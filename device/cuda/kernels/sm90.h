@@ -174,15 +174,16 @@ __device__ __forceinline__ const TensorMap* map_of_box(const P& params, u32 rank
   return &params.map[1];
 }
 
-// Few rows wait for B: one thread brings the first stages of it towards L2 while the kernel before this one ends, where
-// it does not matter who may still write it.
+// Few rows wait for B: one thread brings the first two stages of it towards L2 while the kernel before this one ends,
+// where it does not matter who may still write it. Each box of 64 rows costs 150 ns where the block itself began late, so
+// that all stages cost more than they saved (an H200, bench/NOTES.md).
 template <class Config, class S, class Epilogue, class P>
 __device__ __forceinline__ void approach(const P& params, const Schedule<Config>& schedule) {
   if (!schedule.has(0)) return;
   const Unit u = schedule.nth(params.problem, 0);
   i32 k = (i32)(u.begin * Config::tile_k) - (i32)in_front<Config>(params.problem, u.batch);
 #pragma unroll 1
-  for (u32 block = 0; block < u.blocks && block < Config::stages; ++block, k += Config::tile_k) {
+  for (u32 block = 0; block < u.blocks && block < 2; ++block, k += Config::tile_k) {
 #pragma unroll
     for (int i = 0; i < S::b_boxes; ++i) {
       const i32 column = column_of_box<Config, S, Epilogue>(params.problem, u, 0, i);
