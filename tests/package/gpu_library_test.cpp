@@ -190,7 +190,11 @@ void products_launch(bool registered) {
     Context context = *Context::make(options);
     std::vector<Case> cases;
     std::vector<package::PackageRef> packages;
+    // All of them by NVRTC for NVIDIA's; of the others every second one.
+    const bool half = registered || target.backend != Backend::cuda;
+    uint64_t turn = which + (registered ? 1 : 0);
     for (const auto& program : programs) {
+      if (half && !commit_takes(turn++, 2)) continue;
       const auto parsed = Program::parse(program.text, "program.py").value();
       auto package = planned(parsed, target, program.sizes[0], context);
       ASSERT_TRUE(package) << package.error().render();
@@ -207,7 +211,7 @@ void products_launch(bool registered) {
     int64_t launches = 0;
     for (const Case& one : cases)
       EXPECT_EQ(compare(one, library, gpu, launches), "") << architecture << "\n" << one.text;
-    EXPECT_GE(launches, 10);
+    EXPECT_GE(launches, half ? 4 : 10);
   }
 }
 TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) { products_launch(false); }

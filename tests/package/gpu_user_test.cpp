@@ -8,12 +8,16 @@
 #include "emit/host/steps.hpp"
 #include "package/gpu_library.hpp"
 #include "package/user_cases.hpp"
+#include "support/slice.hpp"
 
 namespace codetta::test {
 namespace {
 
 void users_launch(bool registered) {
-  const std::span<const UserCase> cases = user_cases();
+  std::vector<UserCase> cases;  // where nvcc compiles them every second one beside the first
+  for (size_t i = 0; i < user_cases().size(); ++i) {
+    if (!registered || i == 0 || commit_takes(i, 2)) cases.push_back(user_cases()[i]);
+  }
   const Target target = Target::parse("cuda:sm_90a").value();
   ContextOptions options;
   options.cache_enabled = false;
