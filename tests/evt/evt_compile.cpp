@@ -9,6 +9,7 @@
 // with the headers of CUDA's runtime and no toolkit; with --tiles all, or a word of a problem, instead every tile that
 // is taken for Sm80. Exit status 77 where there is no compiler, no CUTLASS or no header.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -269,7 +270,12 @@ int run(Options options) {
   if (nvcc) options.nvcc = *nvcc;
   int failed = 0;
   const uint64_t of = std::max<uint64_t>(std::stoull(options.of), 1), slice = of > 1 ? test::commit_slice() : 0;
-  for (const std::string target : {"sm_80", "sm_90a", "sm_100a"}) {
+  const std::array<std::string, 3> targets{"sm_80", "sm_90a", "sm_100a"};
+  if (of > 1 && options.target.empty()) {  // CUTLASS's headers take most of the time: one target a commit
+    options.target = targets[slice / of % targets.size()];
+    std::printf("of three targets %s\n", options.target.c_str());
+  }
+  for (const std::string& target : targets) {
     if (!options.target.empty() && options.target != target) continue;
     std::string source = preamble(target) + probe;
     int number = 0, count = 0;
