@@ -119,7 +119,7 @@ struct Params {
   TensorMap map[at_least_one(maps)];
   Problem problem;
   Operand operand[at_least_one(operands)];               // in EpilogueProgram::operands order
-  ScalarValue scalar[at_least_one(arguments)];           // by EpilogueProgram argument; tensors have unused entries
+  ScalarValue scalar[at_least_one(arguments)];           // by EpilogueProgram argument, unused of tensors; then sizes
   ReductionBuffers reduction[at_least_one(reductions)];  // in EpilogueProgram::reductions order
 };
 

@@ -708,7 +708,7 @@ Result<CudaSource> CudaPrinter::print() {
   out.blank();
   print_config(out);
   out.line("using Parameters = Params<", result.maps.size(), ", ", program_.operands.size(), ", ",
-           program_.arguments.size(), ", ", program_.reductions.size(), ">;");
+           program_.scalar_count(), ", ", program_.reductions.size(), ">;");
   out.blank();
   out.raw(body.str());
   out.blank();

@@ -293,7 +293,7 @@ Result<MetalSource> MetalPrinter::print() {
   out.line("namespace codetta::gpu {");
   out.blank();
   print_config(out);
-  out.line("using Parameters = Params<0, ", program_.operands.size(), ", ", program_.arguments.size(), ", ",
+  out.line("using Parameters = Params<0, ", program_.operands.size(), ", ", program_.scalar_count(), ", ",
            program_.reductions.size(), ">;");
   out.blank();
   out.raw(body.str());

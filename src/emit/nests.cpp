@@ -49,8 +49,10 @@ Result<Variation> inst_variation(const package::EpilogueProgram& program, const 
         return broken("a scalar names an argument that is no scalar");
       }
       return uniform;
-    case Inst::Kind::Literal:
     case Inst::Kind::Extent:
+      if (inst.index >= 3 + program.sizes.size()) return broken("an extent names a size that is not there");
+      return uniform;
+    case Inst::Kind::Literal:
     case Inst::Kind::BatchIndex:
       return uniform;
     case Inst::Kind::LoadAt:

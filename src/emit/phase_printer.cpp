@@ -206,6 +206,10 @@ std::string PhasePrinter::value_text(uint32_t id) {
     case Inst::Kind::Result:
       return result_text(in);
     case Inst::Kind::Extent: {
+      if (in.index > 2) {
+        const size_t place = program_.arguments.size() + in.index - 3;
+        return convert_.convert(text("splat<i64v>(", dialect_.scalars, "[", place, "].i)"), DType::i64, in.type, false);
+      }
       const std::string_view extent = in.index == 0 ? "batches" : in.index == 1 ? "rows" : "cols";
       return convert_.convert(text("splat<i64v>(", dialect_.extents, extent, ")"), DType::i64, in.type, false);
     }

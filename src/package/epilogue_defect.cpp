@@ -185,7 +185,7 @@ MaybeText defect_of_inst(const EpilogueProgram& program, const Phase& phase, uin
       break;
     }
     case Inst::Kind::Extent:
-      if (inst.index > 2 || inst.type != DType::i64) return out_of_range("extent");
+      if (inst.index >= 3 + program.sizes.size() || inst.type != DType::i64) return out_of_range("extent");
       break;
     default:
       if (inst.index != 0 || inst.type != DType::i64) return "an index has the wrong type";

@@ -13,8 +13,9 @@
 namespace codetta::package {
 namespace {
 
-// The second one is of programs that do not contract: digests of the others, which name kernels, stay what they are.
-constexpr uint64_t program_format = 3, uncontracted_format = 4;
+// Digests name kernels, and stay what they are where a program has nothing that the first format lacks: not contracting
+// adds one to it, sizes add two.
+constexpr uint64_t program_format = 3, last_format = 6;
 
 void write(ByteWriter& out, const Inst& inst) {
   out.choice(inst.kind);
@@ -115,7 +116,7 @@ std::vector<Dim> read_shape(ByteReader& in) {
 }
 
 void write(ByteWriter& out, const EpilogueProgram& program) {
-  out.number(program.contracts ? program_format : uncontracted_format);
+  out.number(program_format + (program.contracts ? 0 : 1) + (program.sizes.empty() ? 0 : 2));
   out.choice(program.accumulator);
   out.integer(program.split.ways);
   out.dim(program.split.chunk);
@@ -162,17 +163,21 @@ void write(ByteWriter& out, const EpilogueProgram& program) {
   }
   out.number(program.more_b.size());
   for (const uint32_t operand : program.more_b) out.number(operand);
+  if (program.sizes.empty()) return;
+  out.number(program.sizes.size());
+  for (const Dim& size : program.sizes) out.dim(size);
 }
 
 // Elements are read one by one and not sized ahead: a count says little about how much follows it.
 EpilogueProgram read_program(ByteReader& in) {
   EpilogueProgram program;
   const uint64_t format = in.number();
-  program.contracts = format != uncontracted_format;
-  if (in.ok() && format != program_format && format != uncontracted_format) {
-    in.damage(fmt::format("the program has format {}, this library reads {} and {}", format, program_format,
-                          uncontracted_format));
+  if (in.ok() && (format < program_format || format > last_format)) {
+    in.damage(
+        fmt::format("the program has format {}, this library reads {} to {}", format, program_format, last_format));
   }
+  program.contracts = (format - program_format) % 2 == 0;
+  const bool has_sizes = format >= program_format + 2;
   program.accumulator = in.dtype();
   program.split.ways = in.small(1, max_split_ways, "parts of a split");
   program.split.chunk = in.dim();
@@ -224,6 +229,8 @@ EpilogueProgram read_program(ByteReader& in) {
   }
   for (size_t n = in.count(max_items, "number of further factors"); n > 0 && in.ok(); --n)
     program.more_b.push_back(in.index("operand"));
+  for (size_t n = has_sizes ? in.count(max_items, "number of sizes") : 0; n > 0 && in.ok(); --n)
+    program.sizes.push_back(in.dim());
   if (!in.ok()) return {};
   if (const auto defect = find_defect(program)) in.damage(*defect);
   return program;

@@ -84,7 +84,7 @@ struct Inst {
     Scalar,       // `index` = argument that is a scalar
     Literal,      // `bits` = value in `type` (f32 bits in the low half, f64 bits, or the integer two's complement)
     Result,       // `index` = reduction of an earlier phase; access follows from its axis
-    Extent,       // i64; `index` = 0 batches, 1 rows, 2 columns of the root space
+    Extent,       // i64; `index` = 0 batches, 1 rows, 2 columns of the root space, 3 and on: of `sizes`
     RowIndex,
     ColIndex,
     BatchIndex,  // root coordinates, i64
@@ -193,6 +193,10 @@ struct EpilogueProgram {
   // a * b + c may be one rounding. Not where a value is compared with what is made of it: kernels and phases compute it
   // again, and have to get the same bits.
   bool contracts = true;
+  // Sizes that are no axis of the root space and decide values all the same, such as where a slice of positions starts.
+  // Kernels find them as integers behind the numbers among the arguments. Made factors have none.
+  std::vector<Dim> sizes{};
+  [[nodiscard]] size_t scalar_count() const { return arguments.size() + sizes.size(); }
   [[nodiscard]] const FactorProgram* made(FactorProgram::Which which, uint32_t product = 0) const {
     for (const FactorProgram& factor : factors) {
       if (factor.which == which && factor.product == product) return &factor;

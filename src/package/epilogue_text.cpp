@@ -100,6 +100,7 @@ std::string line_of(const EpilogueProgram& program, const Phase& phase, size_t a
     case Inst::Kind::Result:
       return line + fmt::format("r{}", inst.index);
     case Inst::Kind::Extent:
+      if (inst.index > 2) return line + "size " + program.sizes[inst.index - 3].to_string();
       return line + (inst.index == 0 ? "batches" : inst.index == 1 ? "rows" : "cols");
     case Inst::Kind::RowIndex:
       return line + "row index";

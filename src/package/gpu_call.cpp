@@ -37,7 +37,8 @@ bool rows_fold_by_slots(const EpilogueProgram& program) {
   if (program.operands.size() > max_folded_operands || !program.factors.empty()) return false;
   for (const Phase& phase : program.phases) {
     for (const Inst& inst : phase.insts) {
-      if (inst.kind == Inst::Kind::RowIndex || inst.kind == Inst::Kind::BatchIndex || inst.kind == Inst::Kind::Extent ||
+      const bool extent = inst.kind == Inst::Kind::Extent && inst.index <= 2;
+      if (inst.kind == Inst::Kind::RowIndex || inst.kind == Inst::Kind::BatchIndex || extent ||
           inst.kind == Inst::Kind::LoadAt)
         return false;
     }

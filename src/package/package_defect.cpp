@@ -659,7 +659,7 @@ class PackageWalk {
         if (Defect defect = known(offset.second)) return defect;
       }
     }
-    return std::nullopt;
+    return all_known(program.sizes);
   }
   Defect options(const LaunchKernel& s) const {
     const LaunchOptions& o = s.options;

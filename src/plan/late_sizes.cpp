@@ -56,7 +56,7 @@ class SizeVisitor {
     for (const package::Prologue& made : launch.product->b_made) program(plan_.kernels[made.kernel].lowered.program);
   }
   void program(const package::EpilogueProgram& program) const {
-    f_(program.split.chunk);
+    f_(program.split.chunk), all(program.sizes);
     for (const package::Argument& argument : program.arguments) all(argument.shape);
     for (const package::Operand& operand : program.operands) {
       for (const package::IndexTerm& term : operand.terms) f_(term.scale);

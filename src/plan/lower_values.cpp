@@ -214,8 +214,7 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
     } else if (types::op_info(op).rule == OpRule::index) {
       const size_t from_end = op == Op::col_index ? 1 : op == Op::row_index ? 2 : 3;
       const Index index = frame.at.size() >= from_end ? frame.at[frame.at.size() - from_end] : Index{};
-      if (index.is_symbolic()) return shifted_position(frame.node, index);
-      last = recorder_.index_value(index);
+      CODETTA_TRY(last, position_value(frame.node, index));
     } else if (types::op_info(op).is_reduction()) {
       return reject(diag::Code::operand_reduction, frame.node, "a reduction of an operand alone cannot be fused")
           .reason("it does not depend on accum, so no tile of the product holds what it needs")
@@ -324,7 +323,10 @@ ValueRef Lowering::choose_part(NodeId node, const Index& which, const std::vecto
   return value;
 }
 
-Error Lowering::shifted_position(NodeId node, const Index& at) const {
+// Where an index is, as a value. What a kernel of the user's hands over has no sizes of its own beside those of its
+// result.
+Result<ValueRef> Lowering::position_value(NodeId node, const Index& at) {
+  if (!at.is_symbolic() || !matmul_ || graph_.node(*matmul_).op == Op::matmul) return recorder_.index_value(at);
   return reject(diag::Code::symbolic_layout, node, "a position behind a symbolic start cannot be computed here")
       .reason(at.is_shifted() ? fmt::format("it starts at {}", at.shift.to_string())
                               : std::string("dims of symbolic sizes are merged there"))
@@ -389,8 +391,7 @@ Result<ValueRef> Lowering::emit_op(NodeId node, const std::vector<ValueRef>& ope
         CODETTA_TRY(const ValueRef extent, extent_of(node, d));
         position = recorder_.op(Op::mul, DType::i64, {position, extent}, DType::i64);
       }
-      if (at[d].is_symbolic()) return shifted_position(node, at[d]);
-      const ValueRef index = recorder_.index_value(at[d]);
+      CODETTA_TRY(const ValueRef index, position_value(node, at[d]));
       position = d == 0 ? index : recorder_.op(Op::add, DType::i64, {position, index}, DType::i64);
     }
     inst.in[3] = position;

@@ -30,6 +30,7 @@ class Recorder {
   ValueRef integer(int64_t value) { return literal(DType::i64, static_cast<uint64_t>(value)); }
   ValueRef convert(ValueRef value, DType type);  // no instruction when it is of that type
   ValueRef index_value(const Index& index);      // i64
+  ValueRef size(const Dim& size);                // i64
   [[nodiscard]] DType type(ValueRef value) const { return insts_[value].type; }
   // But for what went into reductions.
   [[nodiscard]] bool reads_accumulator(ValueRef value) const { return accumulators_[value]; }
@@ -55,6 +56,7 @@ class Recorder {
   std::vector<bool> accumulators_;  // by instruction: whether it reads one, itself or by way of its operands
   std::map<std::tuple<int, int, int, int, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint64_t>, ValueRef> known_;
   std::vector<Sink> sinks_;
+  std::vector<Dim> sizes_;  // of the program
   std::vector<package::Reduction> reductions_;
   // By value, kind, axis, mean and parts.
   std::map<std::tuple<ValueRef, package::ReduceKind, package::ReduceAxis, bool, int32_t>, uint32_t> reduced_;
@@ -117,7 +119,7 @@ class Lowering {
   [[nodiscard]] std::optional<Division> part_of(ir::NodeId join, const Location& at) const;
   ValueRef choose_part(ir::NodeId join, const Index& which, const std::vector<ValueRef>& parts);
   Result<ValueRef> extent_of(ir::NodeId node, size_t dim);
-  [[nodiscard]] Error shifted_position(ir::NodeId node, const Index& at) const;
+  Result<ValueRef> position_value(ir::NodeId node, const Index& at);
   Result<ValueRef> emit_op(ir::NodeId node, const std::vector<ValueRef>& operands, const Location& at);
   Result<Location> operand_location(ir::NodeId node, size_t operand, const Location& at);
   [[nodiscard]] ValueRef literal_value(ir::NodeId node);

@@ -57,6 +57,17 @@ ValueRef Recorder::convert(ValueRef value, DType type) {
   return op(Op::cast, type, {value}, type);
 }
 
+ValueRef Recorder::size(const Dim& size) {
+  if (const auto constant = size.as_constant()) return integer(*constant);
+  const auto known = std::find(sizes_.begin(), sizes_.end(), size);
+  Inst extent;
+  extent.kind = Inst::Kind::Extent;
+  extent.type = extent.aux = DType::i64;
+  extent.index = 3 + static_cast<uint32_t>(known - sizes_.begin());
+  if (known == sizes_.end()) sizes_.push_back(size);
+  return add(extent);
+}
+
 ValueRef Recorder::index_value(const Index& index) {
   const auto binary = [&](Op which, ValueRef a, ValueRef b) { return op(which, DType::i64, {a, b}, DType::i64); };
   std::optional<ValueRef> sum;
@@ -70,7 +81,12 @@ ValueRef Recorder::index_value(const Index& index) {
     if (term.div != 1) value = binary(Op::floordiv, value, integer(term.div));
     if (term.mod != 0) value = binary(Op::mod, value, integer(term.mod));
     if (term.coef != 1) value = binary(Op::mul, value, integer(term.coef));
+    if (term.is_scaled()) value = binary(Op::mul, value, size(term.factor));
     sum = sum ? binary(Op::add, *sum, value) : value;
+  }
+  if (index.is_shifted()) {
+    const ValueRef start = size(index.shift);
+    sum = sum ? binary(Op::add, *sum, start) : start;
   }
   if (!sum) return integer(index.constant);
   return index.constant == 0 ? *sum : binary(Op::add, *sum, integer(index.constant));
@@ -110,6 +126,7 @@ size_t Recorder::phases() const {
 
 void Recorder::finish(package::EpilogueProgram& program) const {
   program.reductions = reductions_;
+  program.sizes = sizes_;
   std::vector<std::vector<Sink>> sinks;  // by phase
   for (const Sink& sink : sinks_) {
     if (sinks.size() <= level_[sink.value]) sinks.resize(level_[sink.value] + size_t{1});

@@ -120,7 +120,7 @@ size_t scratch_bytes(const package::CpuGemmConfig& config, const package::Epilog
 Result<void> Launch::plan_operands(const Symbols& symbols) {
   plans_.resize(program_->operands.size());
   for (size_t i = 0; i < plans_.size(); ++i) CODETTA_CHECK_OK(plan_operand(program_->operands[i], symbols, plans_[i]));
-  return {};
+  return plan_sizes(*program_, symbols, sizes_);
 }
 
 void Launch::set_phases(const package::EpilogueProgram& program, const cpu::GemmProblem& problem) {
@@ -210,6 +210,7 @@ Result<void> Launch::plan_factors(const package::Package& package, const Binding
     for (const package::Operand& operand : maker.program->operands) {
       CODETTA_CHECK_OK(plan_operand(operand, symbols, maker.plans.emplace_back()));
     }
+    CODETTA_CHECK_OK(plan_sizes(*maker.program, symbols, maker.sizes));
     maker.module = entry.module;
     maker.call.function = entry.function;
     maker.call.transposed = product.b_transposed;
@@ -402,6 +403,7 @@ void Launch::resolve(const Bindings& bindings) {
         maker.scalars.push_back(arguments[i].is_scalar ? bindings.scalars[maker.step->arguments[i]]
                                                        : codetta::cpu::ScalarValue{});
       }
+      for (const int64_t size : maker.sizes) maker.scalars.push_back({.i = size});
       maker.call.operands = maker.operands.data();
       maker.call.scalars = maker.scalars.data();
       maker.call.operand_count = static_cast<int32_t>(maker.operands.size());
@@ -438,6 +440,7 @@ void Launch::resolve(const Bindings& bindings) {
     scalars_.push_back(program_->arguments[i].is_scalar ? bindings.scalars[step_->arguments[i]]
                                                         : codetta::cpu::ScalarValue{});
   }
+  for (const int64_t size : sizes_) scalars_.push_back({.i = size});
   call_.operands = operands_.data();
   call_.scalars = scalars_.data();
   call_.phases = phases_;

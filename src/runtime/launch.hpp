@@ -104,6 +104,7 @@ class Launch {
     const package::EpilogueProgram* program = nullptr;
     const package::Prologue* step = nullptr;
     std::vector<OperandPlan> plans;
+    std::vector<int64_t> sizes;
     std::unique_ptr<cpu::Tape> tape;
     std::shared_ptr<const cpu::Module> module;
     std::vector<codetta::cpu::Operand> operands;
@@ -113,6 +114,7 @@ class Launch {
   std::vector<Maker> makers_;
   std::vector<cpu::BlockMaker> maker_calls_;
   std::vector<OperandPlan> plans_;
+  std::vector<int64_t> sizes_;
   // Stable addresses: call_ points into these.
   std::vector<codetta::cpu::Operand> operands_;
   std::vector<codetta::cpu::ScalarValue> scalars_;

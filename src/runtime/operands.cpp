@@ -60,6 +60,15 @@ Result<void> plan_operand(const package::Operand& operand, const Symbols& symbol
   return {};
 }
 
+Result<void> plan_sizes(const package::EpilogueProgram& program, const Symbols& symbols, std::vector<int64_t>& sizes) {
+  sizes.clear();
+  for (const types::Dim& size : program.sizes) {
+    CODETTA_TRY(const int64_t value, value_of(size, symbols, "a position"));
+    sizes.push_back(value);
+  }
+  return {};
+}
+
 // An empty slice may begin behind the last element of what it is a part of. Only where the memory ends counts: what
 // lies without gaps may be read by index arithmetic of another shape, whose offsets pass the sizes of the view's dims.
 bool meets_nothing(const OperandPlan& plan, const TensorView& view) {

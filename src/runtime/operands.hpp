@@ -33,6 +33,8 @@ Result<int64_t> value_of(const types::Dim& dim, const Symbols& symbols, std::str
 // Offsets and scales are expressions over the package's symbols; addresses follow from their values and the bound view.
 // `plan` gets all of it; its memory is used again.
 Result<void> plan_operand(const package::Operand& operand, const Symbols& symbols, OperandPlan& plan);
+// The sizes that a kernel takes as numbers, behind those among its arguments.
+Result<void> plan_sizes(const package::EpilogueProgram& program, const Symbols& symbols, std::vector<int64_t>& sizes);
 // Whether no element of the view is met, or it is one that no index finds: resolve_operand then gives the address of a
 // 0 in host memory, with strides of 0.
 bool meets_nothing(const OperandPlan& plan, const TensorView& view);

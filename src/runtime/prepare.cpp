@@ -328,7 +328,7 @@ class Execution::State::Preparing : PassiveSteps {
         if (!known(offset.second)) return false;
       }
     }
-    return true;
+    return std::all_of(program.sizes.begin(), program.sizes.end(), [&](const types::Dim& size) { return known(size); });
   }
 
   // Where another package may take over, it is asked of a caller's factors wherever the product stands: also in a child

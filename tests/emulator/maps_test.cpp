@@ -173,6 +173,31 @@ TEST(EmulatedMaps, AgreeWithTheOracle) {
   }
 }
 
+// Sizes that are no axis are numbers of the launch: of a map, of one that finishes rows, of one with a launch a phase,
+// and of a product.
+TEST(EmulatedMaps, PositionsBehindSymbolicStarts) {
+  const auto device = open();
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  constexpr const char* bodies[] = {
+      "y = x * cast(arange(p + n)[p:], f32)",
+      "y = softmax(x * 0.01 * cast(arange(p + n)[p:], f32)) + b",
+      "y = x - mean(x * cast(reshape(arange(m * n), (m, n)), f32) * 0.01, dim=0) + b",
+      "y = transpose(w) @ x + cast(arange(2 * p + n)[2 * p:], f32) + b",
+  };
+  for (size_t k = 0; k < std::size(bodies); ++k) {
+    if (!test::commit_takes(k, 2)) continue;
+    const std::string text = "def f(x: f32[\"m\", \"n\"], b: f32[\"p\", 1, 1], w: f32[\"m\", 24]):\n    " +
+                             std::string(bodies[k]) + "\n    z = w * 2.0 + b\n    return y, z\n";
+    for (const int64_t p : {1, 40}) {
+      const auto wrong = run(text, *device, *compiler, {}, nullptr, {}, {{"m", 5}, {"n", 37}, {"p", p}});
+      EXPECT_TRUE(wrong) << text << wrong.error().render();
+      EXPECT_EQ(wrong ? *wrong : "", "") << text << p;
+    }
+  }
+}
+
 // Attention of one token is a map: a sum a head, and what it scales.
 TEST(EmulatedMaps, AttentionOfOneToken) {
   const auto device = open();

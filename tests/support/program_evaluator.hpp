@@ -130,6 +130,8 @@ class ProgramEvaluator {
       case Kind::Result:
         return results_[inst.index][result_at(program_.reductions[inst.index].axis, root)];
       case Kind::Extent:
+        if (inst.index > 2)
+          return integer_element(program_.sizes[inst.index - 3].evaluate(symbols_).value_or(-1), DType::i64);
         return integer_element(inst.index == 0 ? batches_ : inst.index == 1 ? rows_ : cols_, DType::i64);
       case Kind::RowIndex:
         return integer_element(root.row, DType::i64);

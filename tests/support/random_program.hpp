@@ -254,26 +254,25 @@ class Generator {
   }
 
   bool unary() {
-    static constexpr const char* forms[] = {"relu(X)",
-                                            "tanh(X)",
-                                            "sigmoid(X)",
-                                            "abs(X) * 0.5",
-                                            "X * 0.5 - 1.0",
-                                            "maximum(X, -0.25)",
-                                            "where(X > 0.0, X, X * 0.25)",
-                                            "cast(X, bf16)",
-                                            "clamp(X, -2.0, 2.0)",
-                                            "where(X >= max(X, dim=-1), X, X * 0.25)",
-                                            "where(X > min(X, dim=-1), X * 0.5, X)"};
     const size_t i = any_value();
     const std::vector<Dim> shape = values_[i].shape;
     const bool reduces = !shape.empty() && size_of(shape.back()) != 0;
-    std::string form = forms[pick(std::ssize(forms) - (reduces ? 0 : 2))];
+    if (!shape.empty() && pick(8) == 0) return positions(i, shape);
+    std::string form = unary_forms[pick(std::ssize(unary_forms) - (reduces ? 0 : 2))];
     const bool narrows = form.find("bf16") != std::string::npos;
     const std::string x = use(i);
     for (size_t at = form.find('X'); at != std::string::npos; at = form.find('X', at + x.size()))
       form.replace(at, 1, x);
     return define(form, shape, narrows ? DType::bf16 : widened(values_[i].dtype));
+  }
+
+  // Those of the last dim behind a start, which is a size of another value.
+  bool positions(size_t i, const std::vector<Dim>& shape) {
+    const std::vector<Dim>& other = values_[any_value()].shape;
+    const Dim start = other.empty() ? Dim::constant(1) : other[static_cast<size_t>(pick(std::ssize(other)))];
+    const std::string end = (start + shape.back()).to_string();
+    return define(use(i) + " + cast(arange(" + end + ")[" + start.to_string() + ":], f32) * 0.125", shape,
+                  widened(values_[i].dtype));
   }
 
   bool binary() {

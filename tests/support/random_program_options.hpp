@@ -34,6 +34,19 @@ struct RandomProgramOptions {
   std::string name = "program";
 };
 
+// Of a value X; what has reductions of its last dim comes last.
+inline constexpr const char* unary_forms[] = {"relu(X)",
+                                              "tanh(X)",
+                                              "sigmoid(X)",
+                                              "abs(X) * 0.5",
+                                              "X * 0.5 - 1.0",
+                                              "maximum(X, -0.25)",
+                                              "where(X > 0.0, X, X * 0.25)",
+                                              "cast(X, bf16)",
+                                              "clamp(X, -2.0, 2.0)",
+                                              "where(X >= max(X, dim=-1), X, X * 0.25)",
+                                              "where(X > min(X, dim=-1), X * 0.5, X)"};
+
 struct RandomParameter {
   std::string name;
   DType dtype = DType::f32;

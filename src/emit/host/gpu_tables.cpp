@@ -122,7 +122,7 @@ void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_in
            ",");
   out.line("     .entry_count = ", kernel.entries.size(), ", .map_count = ", kernel.maps.size(),
            ", .reduction_count = ", epilogue.reductions.size(), ", .operand_count = ", epilogue.operands.size(),
-           ", .argument_count = ", epilogue.arguments.size(), "},");
+           ", .argument_count = ", epilogue.scalar_count(), "},");
   out.line("    ", image, ", ", library_index, function, "};");
 }
 

@@ -264,14 +264,9 @@ class MetalProgramPrinter : public StepBase {
     out_.line("codetta::cpu::Operand operands[", std::max<size_t>(program.operands.size(), 1), "]{};");
     for (size_t i = 0; i < program.operands.size(); ++i)
       print_operand(i, program.operands[i], step.arguments[program.operands[i].argument]);
-    size_t at = 0;
-    const std::string scalars = comma_list(program.arguments, [&](const package::Argument& argument) {
-      const uint32_t buffer = step.arguments[at++];
-      return argument.is_scalar ? CodeWriter::text_of("frame.scalars[", buffer, "]") : std::string("{}");
-    });
-    out_.line("const codetta::cpu::ScalarValue scalars[] = {", scalars.empty() ? "{}" : scalars, "};");
+    print_numbers(out_, "scalars", program, step.arguments, false, [this](const Dim& dim) { return number(dim); });
     out_.line("CODETTA_OK(launch(frame, kernel_", index_, "_", step.kernel, ", gemm, operands, ",
-              program.operands.size(), ", scalars, ", program.arguments.size(), "));");
+              program.operands.size(), ", scalars, ", program.scalar_count(), "));");
   }
   // One encoder with a barrier behind each kernel keeps the order of the list.
   void operator()(const package::EnterDevice& step) {

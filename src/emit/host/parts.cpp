@@ -79,6 +79,31 @@ bool calls_out(const Library& library) {
 }
 
 // Stride and size of each dim that an index of the program picks from lie behind the terms.
+bool takes_numbers(const package::EpilogueProgram& program) {
+  return !program.sizes.empty() || std::any_of(program.arguments.begin(), program.arguments.end(),
+                                               [](const package::Argument& argument) { return argument.is_scalar; });
+}
+
+void print_numbers(CodeWriter& out, const std::string& table, const package::EpilogueProgram& program,
+                   const std::vector<uint32_t>& arguments, bool gpu,
+                   const std::function<std::string(const types::Dim&)>& number) {
+  const bool sized = !program.sizes.empty();
+  std::string values;
+  for (size_t i = 0; i < program.arguments.size(); ++i) {
+    const std::string value = CodeWriter::text_of("frame.scalars[", arguments[i], "]");
+    values += i == 0 ? "" : ", ";
+    values += !program.arguments[i].is_scalar ? "{}" : gpu ? "gpu_scalar(" + value + ")" : value;
+  }
+  out.line(sized ? "" : "const ", "codetta::", gpu ? "gpu" : "cpu", "::ScalarValue ", table, "[",
+           sized ? std::to_string(program.scalar_count()) : "", "] = {", values.empty() ? "{}" : values, "};");
+  for (size_t i = 0; i < program.sizes.size(); ++i) {
+    const std::string size = CodeWriter::text_of(table, "_", i);
+    out.line("const Number ", size, " = ", number(program.sizes[i]), ";");
+    out.line("if (", size, ".bad) return fail(bad_sizes, \"E0610: a position has no value\");");
+    out.line(table, "[", program.arguments.size() + i, "].i = ", size, ".value;");
+  }
+}
+
 void print_gathered(CodeWriter& out, const std::string& table, size_t i, const package::Operand& operand, uint32_t b) {
   for (size_t g = 0; g < operand.gathered.size(); ++g) {
     const int dim = operand.gathered[g];

@@ -528,11 +528,11 @@ class PythonPrinter {
       tables.operands += fmt::format("], {}{}), ", operand.is_store ? "True" : "False",
                                      gpu_ ? ", " + name(s.arguments[operand.argument]) : "");
     }
-    for (size_t i = 0; i < program.arguments.size(); ++i) {
+    for (size_t i = 0; i < program.arguments.size(); ++i)
       tables.scalars += program.arguments[i].is_scalar ? fmt::format("_scalar(a{}, {}), ", s.arguments[i],
                                                                      static_cast<int>(program.arguments[i].dtype))
                                                        : "(\"i\", 0), ";
-    }
+    for (const Dim& size : program.sizes) tables.scalars += fmt::format("(\"i\", {}), ", expression(size));
     return tables;
   }
   Result<void> gpu_launch(const LaunchKernel& s, const package::Kernel& kernel, const Tables& tables) {

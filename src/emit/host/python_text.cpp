@@ -139,7 +139,7 @@ std::string gpu_kernel_row(const package::Kernel& kernel) {
     const package::FoldSlots slots = package::fold_slots_of(e, index);
     text += fmt::format("({}, {:d}, {:d}, {:d}), ", number(operand.dtype), operand.is_store, slots.batch, slots.row);
   }
-  text += fmt::format("), {}),\n", e.arguments.size());
+  text += fmt::format("), {}),\n", e.scalar_count());
   return text;
 }
 

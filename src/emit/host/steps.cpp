@@ -450,8 +450,7 @@ class StepPrinter : public StepBase {
         }
       }
       std::string numbers = "nullptr";
-      if (std::any_of(program.arguments.begin(), program.arguments.end(),
-                      [](const package::Argument& argument) { return argument.is_scalar; })) {
+      if (takes_numbers(program)) {
         numbers = CodeWriter::text_of("numbers_", p);
         std::vector<uint32_t> arguments = made.arguments;
         arguments.push_back(0);  // of the factor, which is no number
@@ -660,15 +659,7 @@ class StepPrinter : public StepBase {
 
   void print_scalars(const std::string& table, const package::EpilogueProgram& program,
                      const std::vector<uint32_t>& arguments) {
-    size_t i = 0;
-    out_.line("const codetta::", gpu_ ? "gpu" : "cpu", "::ScalarValue ", table, "[] = {",
-              comma_list(program.arguments,
-                         [&](const package::Argument& argument) {
-                           const uint32_t buffer = arguments[i++];
-                           const std::string value = CodeWriter::text_of("frame.scalars[", buffer, "]");
-                           return !argument.is_scalar ? "{}" : gpu_ ? "gpu_scalar(" + value + ")" : value;
-                         }),
-              "};");
+    print_numbers(out_, table, program, arguments, gpu_, [this](const Dim& dim) { return number(dim); });
   }
 
   static KernelFunctions functions_of(const std::vector<KernelFunctions>& functions, uint32_t kernel) {
@@ -717,9 +708,7 @@ class StepPrinter : public StepBase {
                 "};  // written: 1, by batch 2, row 4, column 8");
       out_.line("set_operands(work, operands, views, stores);");
     }
-    bool scalars = false;
-    for (const package::Argument& argument : program.arguments) scalars = scalars || argument.is_scalar;
-    if (scalars) {
+    if (takes_numbers(program)) {
       print_scalars("scalars", program, step.arguments);
       out_.line("work.epilogue.scalars = scalars;");
     }

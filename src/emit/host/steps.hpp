@@ -73,6 +73,12 @@ struct ElementSteps {
 // Of operand `i` of a table of launches: what its gathered dims are.
 void print_gathered(base::CodeWriter& out, const std::string& table, size_t i, const package::Operand& operand,
                     uint32_t b);
+// What a kernel takes by value as a table of the CPU's or the GPU's kind: numbers among its arguments, whose buffers
+// are `arguments`, and sizes behind them.
+bool takes_numbers(const package::EpilogueProgram& program);
+void print_numbers(base::CodeWriter& out, const std::string& table, const package::EpilogueProgram& program,
+                   const std::vector<uint32_t>& arguments, bool gpu,
+                   const std::function<std::string(const types::Dim&)>& number);
 // Packs B of a launch into packed_<step> while the library starts.
 void print_packing(base::CodeWriter& out, const Program& program, const PackedFactor& packed);
 

@@ -122,7 +122,10 @@ class TileRun {
         result(code, lanes);
         break;
       case Inst::Kind::Extent:
-        *at<int64_t>(code.at) = code.index == 0 ? args_.batches : code.index == 1 ? args_.rows : args_.cols;
+        *at<int64_t>(code.at) = code.index == 0   ? args_.batches
+                                : code.index == 1 ? args_.rows
+                                : code.index == 2 ? args_.cols
+                                                  : args_.scalars[code.index - 3].i;  // the tape counts arguments, too
         break;
       case Inst::Kind::RowIndex:
         *at<int64_t>(code.at) = tile_.row + r_;

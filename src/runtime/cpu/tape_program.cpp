@@ -156,6 +156,8 @@ class PhaseBuilder {
     code.varies = varies_[i];
     code.type = inst.type;
     code.index = inst.index;
+    if (inst.kind == Inst::Kind::Extent && inst.index > 2)
+      code.index += static_cast<uint32_t>(source_.arguments.size());
     code.bits = inst.bits;
     code.at = place_[i];
     code.arity = inst.arity;

@@ -76,7 +76,7 @@ KernelTables::KernelTables(const package::Kernel& kernel, bool has_product) {
   kernel_.map_count = static_cast<int32_t>(maps_.size());
   kernel_.reduction_count = static_cast<int32_t>(reductions_.size());
   kernel_.operand_count = static_cast<int32_t>(operands_.size());
-  kernel_.argument_count = static_cast<int32_t>(program.arguments.size());
+  kernel_.argument_count = static_cast<int32_t>(program.scalar_count());
 }
 
 Error error_of(const shared::Trouble& trouble) {
@@ -178,6 +178,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
   for (const package::Operand& operand : program.operands) {
     CODETTA_CHECK_OK(plan_operand(operand, symbols, launch.plans_.emplace_back()));
   }
+  CODETTA_CHECK_OK(plan_sizes(program, symbols, launch.sizes_));
   if (step.product) {
     shared::Factor a = launch.factor(bindings, true);
     const shared::Factor b = launch.factor(bindings, false);
@@ -298,7 +299,7 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress counters, D
   shared::resolve(kernel, a, b, counted, memory, plan_);
   std::vector<gpu::Operand> operands = this->operands(bindings);
   shared::fold(kernel, plan_, operands.data());
-  std::vector<gpu::ScalarValue> scalars(program.arguments.size());
+  std::vector<gpu::ScalarValue> scalars(program.scalar_count());
   const auto nothing = std::make_unique<bool[]>(program.operands.size());
   for (size_t i = 0; i < program.operands.size(); ++i)
     nothing[i] = meets_nothing(plans_[i], bound(program.operands[i], bindings));
@@ -307,6 +308,7 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress counters, D
     static_assert(sizeof(codetta::cpu::ScalarValue) == sizeof(gpu::ScalarValue));
     std::memcpy(&scalars[i], &bindings.scalars[step_->arguments[i]], sizeof scalars[i]);
   }
+  for (size_t i = 0; i < sizes_.size(); ++i) scalars[program.arguments.size() + i].i = sizes_[i];
   for (int32_t i = 0; shared::uses_maps(kernel, plan_) && i < kernel.map_count; ++i) {
     const shared::Map& map = kernel.maps[i];
     const auto& product = step_->product;

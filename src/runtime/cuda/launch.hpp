@@ -81,6 +81,7 @@ class Launch {
   KernelTables tables_;
   codetta::gpu::host::Plan plan_;
   std::vector<OperandPlan> plans_;
+  std::vector<int64_t> sizes_;
   FactorPlan a_plan_, b_plan_;
   std::vector<Entry> entries_;
   std::vector<std::byte> parameters_;                   // Params of device/gpu/abi.h

@@ -201,7 +201,8 @@ TEST_F(ProgramHook, WhatCannotFollow) {
                {"    y = concat(s, s, dim=1)\n", "E0307"},
                {"    y = s + take(s, arange(6), dim=1)\n", "E0301"},
                {"    y = s + big\n", "E0301"},
-               {"    y = s[:, 1:] + 1.0\n", "E0301"}};
+               {"    y = s[:, 1:] + 1.0\n", "E0301"},
+               {"    y = s + cast(arange(6 + m)[m:], f32)\n", "E0303"}};
   for (const auto& one : cases) {
     const std::string text =
         "def f(x: f32[\"m\", 6], big: f32[3, \"m\", 6]):\n    s = user_kernel(\"twice\", x, out=\"f32[m, 6]\")\n    e "

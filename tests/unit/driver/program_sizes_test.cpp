@@ -68,6 +68,22 @@ TEST_F(ProgramSizes, ValuesStandWhereSizesMay) {
   }
 }
 
+TEST_F(ProgramSizes, PositionsStartAtThem) {
+  const std::string text =
+      "def f(x: f32[\"n\", 4], k: i64[()], w: f32[4, 8]):\n"
+      "    behind = reshape(cast(arange(n + k)[k:], f32), (n, 1))\n"
+      "    y = x * behind\n"
+      "    z = x @ w + behind\n"
+      "    s = sum(softmax(x * 0.25 + behind, dim=0) * cast(reshape(arange(2 * n + k)[n + k:], (n, 1)), f32), dim=0)\n"
+      "    return y, z, s\n";
+  for (const int64_t k : {0, 3, 70}) {
+    const auto outcome = run(
+        text, {random_input("x", DType::f32, {9, 4}, 1), values_input("k", DType::i64, {}, {static_cast<double>(k)}),
+               random_input("w", DType::f32, {4, 8}, 2)});
+    EXPECT_TRUE(outcome.checked) << k;
+  }
+}
+
 TEST_F(ProgramSizes, BranchesAndLoopsTakeWhatHasSuchASize) {
   const std::string text =
       "def more(i, y):\n    return i < 3\n\n"

@@ -63,6 +63,37 @@ TEST(EpilogueProgram, WithoutContraction) {
   EXPECT_NE(program.to_string().find("no contraction\n"), std::string::npos);
 }
 
+TEST(EpilogueProgram, SizesAsNumbers) {
+  EpilogueProgram program = test::sample_program();
+  const std::string bytes = program.encode();
+  package::Inst size;
+  size.kind = package::Inst::Kind::Extent;
+  size.type = size.aux = DType::i64;
+  size.index = 4;
+  program.phases[1].insts.push_back(size);
+  EXPECT_EQ(package::find_defect(program).value_or(""), "v2 reads extent 4, which is not there");
+  program.sizes = {types::Dim::symbol("p"), types::Dim::symbol("p") * types::Dim::symbol("n")};
+  EXPECT_EQ(package::find_defect(program).value_or(""), "");
+  EXPECT_EQ(program.scalar_count(), program.arguments.size() + 2);
+  EXPECT_NE(program.to_string().find("v2:i64 = size " + program.sizes[1].to_string() + "\n"), std::string::npos)
+      << program.to_string();
+  for (const bool contracts : {true, false}) {
+    program.contracts = contracts;
+    const auto decoded = EpilogueProgram::decode(program.encode());
+    ASSERT_TRUE(decoded) << decoded.error().render();
+    EXPECT_EQ(*decoded, program);
+  }
+  // Without them the bytes, which name kernels, are what they were.
+  program = test::sample_program();
+  EXPECT_EQ(program.encode(), bytes);
+  std::string later = bytes;
+  later[0] = 7;
+  const auto refused = EpilogueProgram::decode(later);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().render().find("format 7, this library reads 3 to 6"), std::string::npos)
+      << refused.error().render();
+}
+
 TEST(EpilogueProgram, WhetherItemsAreFurtherRows) {
   using package::Access;
   using package::Axis;
