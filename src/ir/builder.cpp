@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <type_traits>
 
+#include "base/text.hpp"
 #include "ir/analyses.hpp"
 #include "ir/graph.hpp"
 #include "ir/hashing.hpp"
@@ -183,6 +185,23 @@ NodeId GraphBuilder::coerce(NodeId operand, DType dtype) {
   return intern(Op::cast, from, CastAttr{dtype}, std::move(cast), span, {});
 }
 
+namespace {
+
+// A float of the text that its type would have as an infinity: it is said instead, as of numbers that are bound.
+MaybeComplaint beyond_type(const LiteralAttr* literal, DType dtype, size_t operand) {
+  constexpr double first_inf = 0x1.ffffffp127;  // halfway to 2^128: from here on f32 rounds to infinity
+  const bool beyond = literal != nullptr && literal->kind == LiteralAttr::Kind::Float && std::isfinite(literal->f) &&
+                      dtype == DType::f32 && std::abs(literal->f) >= first_inf;
+  if (!beyond) return std::nullopt;
+  return Complaint{
+      diag::Code::number_overflow, "float does not fit",
+      fmt::format("{} meets f32 here, whose largest number is 3.40282347e+38", base::format_real(literal->f)),
+      fmt::format("write {} for infinity, or compute in f64: cast(x, f64)", literal->f < 0 ? "-inf" : "inf"),
+      static_cast<int>(operand)};
+}
+
+}  // namespace
+
 NodeId GraphBuilder::fold_weak(Op op, std::span<const NodeId> operands, diag::Span span) {
   const LiteralAttr* literals[3] = {};
   if (operands.empty() || operands.size() > std::size(literals)) return {};
@@ -229,6 +248,10 @@ Result<NodeId> GraphBuilder::add(Op op, std::span<const NodeId> operands, Attr a
     DType dtype = inferred.compute;
     if (op == Op::dropout && i > 0) dtype = i == 1 ? DType::f32 : DType::i64;
     if (info.rule == OpRule::indexed && i == 1) dtype = DType::i64;
+    if (type(typed[i]).weak) {
+      if (const MaybeComplaint complaint = beyond_type(facts[i].literal, dtype, i))
+        return located(graph_, *complaint, op, operands, attr, span, written);
+    }
     typed[i] = coerce(typed[i], dtype);
   }
   return intern(op, typed, std::move(inferred.attr), std::move(inferred.type), span, std::move(name));

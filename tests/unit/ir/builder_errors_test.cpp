@@ -2,6 +2,8 @@
 // Misuse of GraphBuilder: located in the printed graph where there is no source.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "unit/ir/function_maker.hpp"
 
 namespace codetta::ir::test {
@@ -33,6 +35,23 @@ TEST(BuilderErrors, PointIntoThePrintedGraph) {
             "  |                ^^ f32[4]\n"
             "note: [4] and [2, 8] do not broadcast: from the right, sizes must be equal or 1\n"
             "help: make both 8 columns, or one of them 1\n");
+}
+
+// What rounds to the largest number still fits; f64 and what is infinite as it is written takes part as it is.
+TEST(BuilderErrors, FloatsOfTheTextBeyondTheirType) {
+  const auto said = [](double value, DType dtype) {
+    GraphBuilder builder;
+    const NodeId operands[] = {builder.add_input("x", {dtype, false, {num(4)}}),
+                               builder.add_literal({LiteralAttr::Kind::Float, 0, value})};
+    const Result<NodeId> node = builder.add(Op::mul, operands);
+    return node ? std::string("no error") : node.error().diagnostics()[0].headline;
+  };
+  EXPECT_EQ(said(0x1.fffffefffffffp127, f32), "no error");
+  EXPECT_EQ(said(0x1.ffffffp127, f32), "float does not fit");
+  EXPECT_EQ(said(-1e39, bf16), "float does not fit");
+  EXPECT_EQ(said(-1e39, f64), "no error");
+  EXPECT_EQ(said(-std::numeric_limits<double>::infinity(), f32), "no error");
+  EXPECT_EQ(said(std::numeric_limits<double>::quiet_NaN(), f32), "no error");
 }
 
 TEST(BuilderErrors, FormOfNodes) {
