@@ -343,9 +343,9 @@ inline bool in_range(Number value, Number least, Number most) {
 
 inline Status check_range(Number value, Number least, Number most, const char* what, const char* why) {
   if (in_range(value, least, most)) return ok;
-  if (value.bad)
-    return fail(bad_sizes, "E0610: %s has no value: it divides by 0, or 64 bits do not hold it; %s", what, why);
-  if (!most.bad && most.value == int64_max)
+  if (const char* of = value.bad ? "" : "a bound of "; value.bad || least.bad || most.bad)
+    return fail(bad_sizes, "E0610: %s%s has no value: it divides by 0, or 64 bits do not hold it; %s", of, what, why);
+  if (most.value == int64_max)
     return fail(bad_sizes, "E0610: %s is %lld, and %lld or more is wanted; %s", what,
                 static_cast<long long>(value.value), static_cast<long long>(least.value), why);
   return fail(bad_sizes, "E0610: %s is %lld, outside of %lld to %lld; %s", what, static_cast<long long>(value.value),

@@ -29,6 +29,7 @@
 #include "driver/build_plan.hpp"
 #include "driver/build_tune.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/output_folder.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
@@ -431,7 +432,7 @@ Result<void> check_writable(const std::string& library, const std::vector<std::s
                             const std::vector<std::string>& read) {
   std::vector<std::string> paths{library};
   paths.insert(paths.end(), beside.begin(), beside.end());
-  std::set<std::string> seen;
+  std::set<std::string> seen, folders;
   for (const std::string& path : paths) {
     if (path.empty() || path.back() == '/') return unwritable(path.empty() ? "the library" : path, "it names no file");
     struct stat info {};
@@ -448,6 +449,9 @@ Result<void> check_writable(const std::string& library, const std::vector<std::s
     const std::string folder = folder_of(path).empty() ? "./" : folder_of(path);
     if (::access(folder.c_str(), W_OK | X_OK) != 0)
       return unwritable(path, fmt::format("{}: {}", folder, std::strerror(errno)));
+    if (!folders.insert(folder).second) continue;
+    if (const int why = refuses_files(folder); why != 0)
+      return unwritable(path, fmt::format("create a file in {}: {}", folder, std::strerror(why)));
   }
   return {};
 }

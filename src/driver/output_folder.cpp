@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/output_folder.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,6 +38,15 @@ Result<void> check_folder(const std::string& given, const std::string& what) {
   if (::access(changed.c_str(), W_OK | X_OK) != 0)
     return unwritable(given, fmt::format("{}: {}", changed, std::strerror(errno)));
   return {};
+}
+
+int refuses_files(const std::string& folder) {
+  const std::string probe = fmt::format("{}/.codetta-{}-probe", folder, ::getpid());
+  const int file = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return errno == EEXIST ? 0 : errno;
+  ::close(file);
+  ::unlink(probe.c_str());
+  return 0;
 }
 
 Result<void> write_folder(const std::string& given, const std::map<std::string, std::string>& files) {

@@ -64,6 +64,9 @@ def unheeded(program, folder, cache):
     expect(1, "error[E0440]: the sources for nvcc lie in one folder", *nvcc, "--header", folder / "n.h")
     expect(3, "error[E0543]", "build", program, "-o", folder / "none/nvcc", "--form", "nvcc", "--target", "cuda:sm_80", *cache)
     expect(3, "it is no folder", "build", program, "-o", program, "--form", "nvcc", "--target", "cuda:sm_80", *cache)
+    # A folder that takes no files, though root may write to it, is seen before anything is compiled.
+    early = expect(3, "error[E0543]: /proc/library.so cannot be written", "build", program, "-o", "/proc/library.so", *cache)
+    assert "compiled" not in early.stderr, early.stderr
     assert not (folder / "nvcc").exists()
     metal = ["build", program, "-o", folder / "metal", "--target", "metal", *cache]
     expect(1, "not tuned", *metal, "--tune")

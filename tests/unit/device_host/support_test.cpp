@@ -241,6 +241,10 @@ TEST(HostSupport, SizesOutOfRangeAreTold) {
   EXPECT_EQ(check_range(floordiv({4}, {0}), {0}, {5}, "n // k", "`x[:n // k]`"), bad_sizes);
   EXPECT_STREQ(error_text, "E0610: n // k has no value: it divides by 0, or 64 bits do not hold it; `x[:n // k]`");
   EXPECT_EQ(check_range(Number::none(), {0}, {int64_max}, "n - m", ""), bad_sizes);
+  EXPECT_EQ(check_range({1}, {0}, floordiv({4}, {0}), "k", "`x[:k]`"), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: a bound of k has no value: it divides by 0, or 64 bits do not hold it; `x[:k]`");
+  EXPECT_EQ(check_range({1}, Number::none(), {int64_max}, "k", "`x[:k]`"), bad_sizes);
+  EXPECT_STREQ(error_text, "E0610: a bound of k has no value: it divides by 0, or 64 bits do not hold it; `x[:k]`");
 }
 
 TEST(HostSupport, CopiesOfWeightsAreToldByPlaceAndSize) {
