@@ -92,8 +92,8 @@ void tiled_sizes(GpuFamily family, test::RandomProblem& problem, const test::Epi
   if (spec.fixed_n == 0) problem.n = many_tiles ? 800 + below(600) : problem.one_in(3) ? 64 * below(4) : below(300);
   if (many_tiles && spec.fixed_n != 0) problem.m *= 8;
   problem.k = problem.one_in(8) ? 500 + below(amd ? 200 : 1000) : below(200);
-  // A processor would multiply many tiles with such a K for minutes, whatever time a slice has.
-  if (many_tiles && options().seconds > 0) problem.k = 1 + problem.k % 64;
+  // An emulator would multiply many tiles with such a K for minutes, whatever time a slice has.
+  if (many_tiles && !options().emulated.empty() && options().seconds > 0) problem.k = 1 + problem.k % 64;
   if (problem.batch != 0 && spec.fixed_batch == 0) problem.batch = below(3);
   if (family == GpuFamily::Stream) problem.m = below(32);
 }
