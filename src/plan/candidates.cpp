@@ -242,6 +242,12 @@ ProductRounding product_rounding(MathMode math, DType a, DType b) {
   return math == MathMode::Fp8FastAccumulation ? ProductRounding{0x1p-13, 0} : ProductRounding{};
 }
 
+MathMode math_of(MathMode math, DType a, DType b) {
+  const bool says =
+      std::max(factor_rounding(math, a), factor_rounding(math, b)) > 0 || product_rounding(math, a, b).each > 0;
+  return says ? math : MathMode::Strict;
+}
+
 Discovery discover(const package::EpilogueProgram& epilogue, const GemmShape& shape, const Target& target,
                    const MachineFacts& machine, const Breadth& breadth) {
   Discovery discovery;

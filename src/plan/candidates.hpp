@@ -59,6 +59,8 @@ struct ProductRounding {
   int64_t run = 0;  // 0: all
 };
 ProductRounding product_rounding(MathMode math, DType a, DType b);
+// The mode as far as it says something of factors of these types; where it speaks of others, strict.
+MathMode math_of(MathMode math, DType a, DType b);
 
 struct VendorMenu;  // plan/vendor.hpp
 

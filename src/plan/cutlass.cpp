@@ -29,7 +29,7 @@ GpuGemmConfig like_ours(const GemmShape& shape, const CutlassConfig& c) {
   ours.a_dtype = shape.a;
   ours.b_dtype = shape.b;
   ours.accumulator = shape.accumulator;
-  ours.math = shape.math;
+  ours.math = math_of(shape.math, shape.a, shape.b);
   ours.a_k_major = shape.a_k_stride == 1;
   ours.b_k_major = shape.b_k_stride == 1;
   ours.tile_m = c.pair ? c.tile[0] / 2 : c.tile[0];

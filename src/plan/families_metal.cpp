@@ -189,11 +189,6 @@ std::optional<Rejection> refuse_metal_simdgroup(const GpuProblem& p) {
         fmt::format("{} x {}; matrices of a SIMD group multiply f32, f16, bf16, and 8-bit floats as f16",
                     dtype_name(s.a), dtype_name(s.b)));
   }
-  if (s.math == MathMode::Fp8FastAccumulation) {
-    return metal_rejection(own, diag::Code::family_dtypes,
-                           "fast accumulation of 8-bit floats is asked for; here they are converted to f16 and "
-                           "accumulate in f32");
-  }
   const auto apart = [](int64_t k, int64_t other) { return k != 1 && other != 1; };
   if (apart(s.a_k_stride, s.a_row_stride) || apart(s.b_k_stride, s.b_col_stride)) {
     const bool a = apart(s.a_k_stride, s.a_row_stride);

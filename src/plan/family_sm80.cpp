@@ -222,8 +222,10 @@ std::optional<Rejection> refuse_sm80(const GpuProblem& p) {
     return no(diag::Code::family_dtypes, fmt::format("no mma.sync instruction multiplies {} x {} into {}",
                                                      dtype_name(s.a), dtype_name(s.b), dtype_name(s.accumulator)));
   }
-  if (s.a == DType::f32 && s.math == package::MathMode::Strict) {
-    return no(diag::Code::family_dtypes, "tensor cores round f32 factors to tf32, and the program asks for strict f32");
+  if (s.a == DType::f32 && math_of(s.math, s.a, s.b) == MathMode::Strict) {
+    return no(
+        diag::Code::family_dtypes,
+        fmt::format("tensor cores round f32 factors to tf32, and the program's math is {}", math_mode_name(s.math)));
   }
   if (types::is_float8(s.a) && arch_number(p.gpu.arch) < 89) {
     return no(diag::Code::isa_lacks,

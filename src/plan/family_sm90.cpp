@@ -311,7 +311,6 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   const auto factors = factors_of(p);
   const int64_t element = types::byte_size(s.a);
   GpuGemmConfig base = config_of(s, GpuFamily::Sm90);
-  base.math = s.a == DType::f32 || types::is_float8(s.a) ? s.math : MathMode::Strict;
   // Only 16-bit factors are read along M and N.
   const Reading a = reading_of(factors[0], element, element != 2), b = reading_of(factors[1], element, element != 2);
   base.a_k_major = a.k_major;

@@ -69,7 +69,9 @@ std::optional<Rejection> layout_defect(const char* name, int64_t size_k, int64_t
   return std::nullopt;
 }
 
-bool multiplies_by_fma(const GemmShape& s) { return s.a == DType::f32 && s.math == package::MathMode::Strict; }
+bool multiplies_by_fma(const GemmShape& s) {
+  return s.a == DType::f32 && math_of(s.math, s.a, s.b) == MathMode::Strict;
+}
 
 // Blocks that a multiprocessor holds, by registers: loads in flight, sums, and 60 others.
 double resident(const StreamShape& shape, const GpuGemmConfig& c) {

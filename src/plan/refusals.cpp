@@ -32,7 +32,7 @@ GpuGemmConfig config_of(const GemmShape& shape, GpuFamily family) {
   config.a_dtype = shape.a;
   config.b_dtype = shape.b;
   config.accumulator = shape.accumulator;
-  config.math = shape.math;
+  config.math = math_of(shape.math, shape.a, shape.b);
   config.a_k_major = shape.a_k_stride == 1 || (shape.k == 1 && !shape.a_made);
   config.b_k_major = shape.b_k_stride == 1 || (shape.k == 1 && !shape.b_made);
   return config;

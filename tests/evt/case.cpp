@@ -69,6 +69,7 @@ Problem problem_of(const Case& c) {
   problem.arguments.A = view_of(a, a_shape, "");
   problem.arguments.B = view_of(b, b_shape, sizes.words_of.contains("b_columns") ? "columns" : "");
   if (sizes.words_of.contains("tf32")) problem.arguments.math = MathMode::Tf32;
+  if (sizes.words_of.contains("two_level")) problem.arguments.math = MathMode::Fp8TwoLevelAccumulation;
   problem.deterministic = !sizes.words_of.contains("nondeterministic");
   std::vector<NamedArgument> arguments;
   for (const std::string& word : words(c.arguments)) {

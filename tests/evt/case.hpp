@@ -14,8 +14,8 @@ namespace codetta::evt_tests {
 
 struct Case {
   std::string_view name;
-  // "M=256 N=384 K=128 A=bf16", with "batch=2", "B=i8", "tf32", "b_columns" and "nondeterministic" where they are
-  // wanted; A and B are f16 by default.
+  // "M=256 N=384 K=128 A=bf16", with "batch=2", "B=i8", "tf32", "two_level", "b_columns" and "nondeterministic" where
+  // they are wanted; A and B are f16 by default.
   std::string_view problem;
   // "C=f16[M,N] alpha=scalar:0.5 D=f16[M,N]": parameters and outputs by name. Behind the shape ":columns" for a tensor
   // whose columns are dense, ":ld=NUMBER" for a stride between rows.

@@ -77,7 +77,7 @@ constexpr Case cases[] = {
     {"scalar_in_memory", "", "scale=f32[1] D=f16[M,N]", "def f(accum, scale):\n    D = accum * scale\n    return D\n"},
     {"constants_folded", "", "D=f16[M,N]", "def f(accum):\n    D = accum * (2.0 * 3.0 + 1.0) - (-0.5)\n    return D\n"},
     {"narrow_source", "", "C=f16[M,N] D=f32[M,N]", "def f(accum, C):\n    D = accum + C\n    return D\n"},
-    {"as_8_bit_floats", "A=f8e4m3 b_columns", "scale=scalar:4.0 D=f8e4m3[M,N] F=bf16[M,N]",
+    {"as_8_bit_floats", "A=f8e4m3 b_columns two_level", "scale=scalar:4.0 D=f8e4m3[M,N] F=bf16[M,N]",
      "def f(accum, scale):\n    D = accum * scale\n    F = accum\n    return D, F\n"},
     {"singles", "A=f32 tf32", "bias=f32[N] D=f32[M,N]", "def f(accum, bias):\n    D = accum + bias\n    return D\n"},
     {"singles_by_columns", "A=f32 tf32 b_columns", "bias=f32[N] D=f32[M,N]",

@@ -222,6 +222,25 @@ help: convert A and B, use cutlass:sm_80, whose kernels multiply f64, or a cpu o
   EXPECT_EQ(headline(of_doubles, doubles), "CUTLASS has no Sm80 epilogue for tile 256x128x16 with schedule multistage");
   const Case singles{"singles", "A=f32", "D=f32[M,N]", "def f(accum):\n    D = accum\n    return D\n"};
   EXPECT_EQ(headline(options_of(singles, "cutlass:sm_90a"), singles), "CUTLASS multiplies f32 on tensor cores as tf32");
+  // What a mode does not name, or names more exactly, it does not permit.
+  const auto with = [&](const Case& c, MathMode math, const char* target) {
+    auto problem = problem_of(c);
+    problem.arguments.math = math;
+    const auto made = emit_cutlass(problem.arguments, options_of(c, target), "kernel");
+    return made ? "" : made.error().diagnostics()[0].headline;
+  };
+  for (const MathMode math : {MathMode::Tf32x3, MathMode::Fp8FastAccumulation, MathMode::Fp8TwoLevelAccumulation}) {
+    for (const char* target : {"cutlass:sm_80", "cutlass:sm_90a", "cutlass:sm_100a"})
+      EXPECT_EQ(with(singles, math, target), "CUTLASS multiplies f32 on tensor cores as tf32") << math_mode_name(math);
+  }
+  EXPECT_EQ(with({"along_k", "A=f32 b_columns", "D=f32[M,N]", singles.text}, MathMode::Tf32, "cutlass:sm_90a"), "");
+  const Case floats8{"floats8", "A=f8e4m3 b_columns", "D=bf16[M,N]", singles.text};
+  for (const MathMode math : {MathMode::Strict, MathMode::Tf32})
+    EXPECT_EQ(with(floats8, math, "cutlass:sm_90a"),
+              "CUTLASS sums 128 products of 8-bit floats with 13 bits of fraction");
+  EXPECT_EQ(with(floats8, MathMode::Strict, "cutlass:sm_100a"), "");
+  EXPECT_EQ(with(floats8, MathMode::Fp8FastAccumulation, "cutlass:sm_90a"), "");
+  EXPECT_EQ(with(floats8, MathMode::Fp8TwoLevelAccumulation, "cutlass:sm_90a"), "");
 }
 
 // Lanes of a warp share the columns of a tile out in multiples of one word each.

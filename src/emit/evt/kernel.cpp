@@ -9,6 +9,7 @@
 #include "base/code_writer.hpp"
 #include "emit/evt/views.hpp"
 #include "emit/host/text.hpp"
+#include "plan/candidates.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::emit::evt {
@@ -64,10 +65,21 @@ class KernelWriter {
   }
   // Beside what the tree's own check refuses.
   Result<void> check_math() const {
-    if (*problem_.a == DType::f32 && kernel_.math == MathMode::Strict) {
+    const std::string_view mode = math_mode_name(kernel_.math);
+    if (*problem_.a == DType::f32 && kernel_.math != MathMode::Tf32) {
       return diag::error(diag::Code::family_dtypes, "CUTLASS multiplies f32 on tensor cores as tf32")
-          .reason("each factor loses what is below 10 bits of fraction, which math=strict does not permit")
+          .reason(
+              fmt::format("each factor loses what is below 10 bits of fraction, which math={} does not permit", mode))
           .help("permit it with math=tf32 (--math tf32), or use a cuda target, whose kernels multiply f32 as it is");
+    }
+    if (problem_.arch == Arch::Sm90 && types::is_fp8(*problem_.a) &&
+        plan::product_rounding(kernel_.math, *problem_.a, *problem_.b).each == 0) {
+      return diag::error(diag::Code::family_dtypes,
+                         "CUTLASS sums 128 products of 8-bit floats with 13 bits of fraction")
+          .reason(fmt::format("so do the tensor cores of sm_90a, and math={} does not permit it", mode))
+          .help(
+              "permit it with math=fp8_two_level_accum (--math fp8_two_level_accum), or use a cuda target, whose "
+              "kernels sum 8-bit floats as f32");
     }
     return {};
   }

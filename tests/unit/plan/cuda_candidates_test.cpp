@@ -660,7 +660,7 @@ TEST(CudaRejections, SayWhyWithNumbers) {
   EXPECT_EQ(why(found(plain_shape, "sm_90"), "cuda_sm90"),
             "E0404: wgmma and setmaxnreg belong to sm_90a, which sm_90 code does not have\n");
   EXPECT_EQ(why(found(shape_of(512, 512, 512, DType::f32), "sm_80"), "cuda_sm80"),
-            "E0405: tensor cores round f32 factors to tf32, and the program asks for strict f32\n");
+            "E0405: tensor cores round f32 factors to tf32, and the program's math is strict\n");
   GemmShape mixed = plain_shape;
   mixed.b = DType::f16;
   EXPECT_EQ(why(found(mixed, "sm_80"), "cuda_sm80"), "E0405: no mma.sync instruction multiplies bf16 x f16 into f32\n");

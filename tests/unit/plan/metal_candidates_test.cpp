@@ -92,7 +92,8 @@ TEST(MetalCandidates, WhatTheMatricesDoNotMultiplyIsNamed) {
   GemmShape shape = metal_shape(64, 64, 64, DType::f8e4m3);
   EXPECT_TRUE(has_family(metal_found(shape, "apple9"), GpuFamily::Simdgroup));
   shape.math = MathMode::Fp8FastAccumulation;
-  EXPECT_TRUE(reasons_of(metal_found(shape, "apple9"), "metal_simdgroup").starts_with("E0405: fast accumulation"));
+  EXPECT_TRUE(has_family(metal_found(shape, "apple9"), GpuFamily::Simdgroup))
+      << "a permission, which nothing has to use";
 }
 
 TEST(MetalCandidates, FactorsWithoutNeighboursAreRefusedWithTheirStrides) {

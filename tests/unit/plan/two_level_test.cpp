@@ -90,4 +90,30 @@ TEST(CudaDiscovery, EightBitFloatsInTurns) {
   EXPECT_EQ(best(found(shape)).tile_n, 128);
 }
 
+// A mode is a permission for the factors that it names: others are multiplied as without it.
+TEST(CudaDiscovery, ModesSayNothingOfOtherFactors) {
+  const auto names = [](const Discovery& discovery) {
+    std::vector<std::string> result;
+    for (const plan::Candidate& candidate : discovery.candidates) result.push_back(candidate.name);
+    return result;
+  };
+  for (const char* arch : {"sm_80", "sm_89", "sm_90a", "sm_100a"}) {
+    for (const int64_t rows : {4, 2048}) {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::i8, DType::f64, DType::f8e4m3}) {
+        for (const MathMode math :
+             {MathMode::Tf32, MathMode::Tf32x3, MathMode::Fp8FastAccumulation, MathMode::Fp8TwoLevelAccumulation}) {
+          const bool of_floats8 = math == MathMode::Fp8FastAccumulation || math == MathMode::Fp8TwoLevelAccumulation;
+          if (dtype == (of_floats8 ? DType::f8e4m3 : DType::f32)) continue;
+          GemmShape shape = test::gpu_shape(rows, 2048, 2048, dtype);
+          const std::vector<std::string> strict = names(found(shape, arch));
+          ASSERT_FALSE(strict.empty());
+          shape.math = math;
+          EXPECT_EQ(names(found(shape, arch)), strict)
+              << arch << " " << rows << " " << dtype_name(dtype) << " " << math_mode_name(math);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
