@@ -65,6 +65,8 @@ constexpr Needs needs[] = {
      false, false, false},
     {"--no-vendor", "CUDA", "it leaves kernels of cuBLASLt out", "leave it out, or say --target cuda", false, true,
      false, false, false},
+    {"--pack", "CPUs", "it packs B, which kernels of GPUs read where it lies", "leave it out, or say --target cpu",
+     true, false, false, false, false},
     {"--all", "Codetta's own kernels", "CUTLASS's list is as long as it is", "leave it out", true, true, true, true,
      false},
 };

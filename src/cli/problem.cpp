@@ -391,6 +391,9 @@ class Builder {
       auto view = tensor_of(form);
       if (!view) return std::move(view).error();
       bound.push_back({name, *view});
+    }
+    for (const auto& [name, own] : {std::pair("A", problem_.arguments.A), std::pair("B", problem_.arguments.B)}) {
+      if (holds(operands, name) && !is_bound(name)) bound.push_back({name, own});
     }  // what is missing then, or too much: binding says so with its position
     for (const auto& [name, text] : outputs) {
       if (!holds(names, name) && holds(operands, name)) {

@@ -106,8 +106,13 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
   const size_t sign = text.size() > 1 && text[0] == '+' && text[1] != '-' ? 1 : 0;
   const char *const first = text.data() + sign, *const last = text.data() + text.size();
   int64_t integer = 0;
-  if (const auto [end, error] = std::from_chars(first, last, integer); error == std::errc() && end == last)
-    return ArgumentValue(integer);
+  if (const auto [end, error] = std::from_chars(first, last, integer); end == last) {
+    if (error == std::errc()) return ArgumentValue(integer);
+    if (error == std::errc::result_out_of_range)
+      return usage_error("'" + text + "' does not fit",
+                         "whole numbers have 64 bits: -9223372036854775808 to 9223372036854775807",
+                         "for a float write it with a point: " + name + "=" + text + ".0");
+  }
   double value = 0;
   const auto [end, error] = std::from_chars(first, last, value);
   if (error == std::errc::result_out_of_range && end == last) {

@@ -164,6 +164,10 @@ def words_of_the_command(folder, cache):
     expect(2, "'1e400' does not fit", "gemm", *SIZES, *cache, "--epilogue", text, "--scalar", "alpha=1e400")
     for text_of, said in (("1e400", "pass alpha=inf for infinity"), ("-1e400", "pass alpha=-inf for minus infinity")):
         expect(2, said, "gemm", *SIZES, *cache, "--epilogue", text, "--scalar", f"alpha={text_of}")
+    for number in ("9223372036854775808", "-9223372036854775809", "+18446744073709551615"):  # none becomes a float unasked
+        expect(2, f"'{number}' does not fit\nnote: whole numbers have 64 bits: -9223372036854775808 to 9223372036854775807\n"
+                  f"help: for a float write it with a point: alpha={number}.0", "gemm", *SIZES, *cache, "--epilogue", text, "--scalar", f"alpha={number}")
+    expect(0, "pass", "gemm", *SIZES, *cache, "--check", "--epilogue", text, "--scalar", "alpha=18446744073709551615.0")
     bound = folder / "bound.py"
     bound.write_text("# bind: types=f32,zz\ndef f(accum):\n    D = accum\n    return D\n")
     expect(2, "element type 'zz' is not known", "gemm", *SIZES, *cache, "--epilogue", bound)
@@ -241,6 +245,7 @@ def in_our_words(folder, cache):
                 FAILURES.append(f"{option}: {done.stderr}")
     expect(2, "--device has no effect with the target cpu:avx2", "doctor", "--target", "cpu:avx2", "--device", 1)
     expect(2, "--no-vendor has no effect with the target hip:gfx942", "emit", *SIZES, "--target", "hip:gfx942", "--no-vendor")
+    expect(2, "--pack has no effect with the target cuda\nnote: it packs B, which kernels of GPUs read where it lies, and is for CPUs", "gemm", *SIZES, "--target", "cuda", "--pack")
     expect(2, "--device has no effect with CUTLASS", "emit", "--what", "evt", *SIZES, "--target", "cutlass:sm_90a", "--device", 1)
     expect(0, "sm80", "kernels", *SIZES, *cache, "--target", "cuda:sm_80", "--no-vendor", "--math", "tf32", "--device", 0)
     expect(0, "", "gemm", *SIZES, *cache, "--math", "strict")

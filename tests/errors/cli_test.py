@@ -383,6 +383,11 @@ def said_wrongly(folder, cache):
     expect(2, "no whole number", "gemm", "--m", 3, "--n", 4, "--k", 5, *cache, "--out", "D=[M,N/3]:f32")
     expect(0, "0 of 0 elements checked", "gemm", *SIZES, *cache, "--batch", 0, "--epilogue", relu, "--check")
     expect(0, "pass", "gemm", "--m", 5, "--n", 5, "--k", 5, *cache, "--epilogue", relu, "--pack", "--check")
+    # Operands A and B are the product's own factors, where nothing else is bound to the names.
+    own = "def f(accum, A, B): D = accum + A * 2.0 - B; return D"
+    expect(0, "D: 25 of 25 elements checked, 0 wrong", "gemm", "--m", 5, "--n", 5, "--k", 5, *cache, "--epilogue", own, "--transpose-b", "--check")
+    expect(1, "A has 3 columns but the accumulator has 5", "gemm", "--m", 5, "--n", 5, "--k", 3, *cache, "--epilogue", own)
+    expect(0, "D: 25 of 25 elements checked, 0 wrong", "gemm", "--m", 5, "--n", 5, "--k", 3, *cache, "--epilogue", own, "--tensor", "A=[N]:f32", "--scalar", "B=2", "--check")
     expect(1, "help: compute some of the outputs by a second kernel", "gemm", *SIZES, *cache, "--epilogue", "def f(accum):\n" + "".join(f"    s{i} = sum(accum * {i + 1}.0, axis='row')\n" for i in range(70))
            + "    return " + ", ".join(f"s{i}" for i in range(70)) + "\n", *(f"--out=s{i}=[M,1]:f32" for i in range(70)))
     expect(1, "nothing to keep", "tune", *SIZES, *cache, "--epilogue", "def f(accum): D = floor(accum * 1e6); return D", "--candidates", 2)
