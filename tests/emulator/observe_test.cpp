@@ -119,6 +119,15 @@ TEST_F(HipObserve, LoopsAndBranches) {
     ASSERT_TRUE(on_cpu.run(data.here_arguments, {}, observed(writes(here))));
     EXPECT_TRUE(loop);
     EXPECT_GE(nested, 4U);
+    // And each is what the oracle makes of that which the turn, or the branch, begins with.
+    const auto found = bisect(program, data.arguments, hip_, {}, {}, *context_);
+    ASSERT_TRUE(found) << found.error().render();
+    EXPECT_EQ(found->first_wrong, -1) << found->text;
+    const auto compared = std::count_if(found->steps.begin(), found->steps.end(), [](const BisectedStep& step) {
+      return step.step.step.starts_with("list ") && !step.values.empty();
+    });
+    EXPECT_EQ(static_cast<size_t>(compared), nested) << found->text;
+    EXPECT_NE(found->text.find(", turn 3  "), std::string::npos) << found->text;
     // Kernels of the two targets may hold more or less; a value that both write, both write as often.
     std::map<std::string, std::vector<std::vector<double>>> left, right;
     for (auto& [name, values] : here) left[name].push_back(values);
