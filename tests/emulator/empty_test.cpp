@@ -106,7 +106,7 @@ TEST_F(HipEmpty, OtherKernelsAreCompiledThen) {
 
 TEST_F(HipEmpty, RandomPrograms) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
-    if (!test::commit_takes(seed, 4)) continue;
+    if (!test::commit_takes(seed, 8)) continue;
     test::RandomProgramOptions options;
     options.operations = 3 + static_cast<int>(seed % 5);
     options.indices = false;  // of nothing: E0618

@@ -16,7 +16,7 @@ TEST_F(HipLayouts, EveryKernelTakesThem) {
   std::mt19937_64 random(7);
   uint64_t which = 0;
   for (const test::LayoutProgram& one : test::layout_programs()) {
-    if (!test::commit_takes(which++, 5)) continue;
+    if (!test::commit_takes(which++, 8)) continue;
     const Program program = Program::parse(one.text, "p.py").value();
     // With kernels that rely on alignment where the sizes allow it.
     const auto compiled = compile(program, hip_, one.sizes, *context_);
