@@ -144,6 +144,37 @@ TEST_F(CudaVendorApi, TuningTriesFewOfTheVendorsAtFirst) {
   }
 }
 
+// Where the vendor's ranks first, too: the schedule is asked of tiles that have one.
+TEST_F(CudaVendorApi, AnotherScheduleIsTriedBehindTheVendors) {
+  Context c = Context::make(with_vendor()).value();
+  const Problem p = problem(c, bf16, plain, 4096, 4096, 4096);
+  const auto tile = [](const std::string& name) { return name.substr(0, name.find('_', 10)); };  // cuda_sm90_64x64x64
+  // Of what ranks behind it two tiles of sm_90a, and then one of another family.
+  std::vector<std::string> wanted;
+  double first_us = 0;
+  for (const Kernel& kernel : find_kernels(p.arguments, {Backend::cuda, {}, ""}, {.all = true}, c).value()) {
+    const KernelMetadata& k = kernel.metadata();
+    const bool sm90 = k.family == "sm90" && k.name.find("_pp") == std::string::npos;
+    const size_t have = wanted.size();
+    const bool next = have == 0   ? k.family == "vendor"
+                      : have == 1 ? sm90
+                      : have == 2 ? sm90 && tile(k.name) != tile(wanted[1])
+                                  : have == 3 && k.family == "sm80" && k.estimated_us < 1.2 * first_us;
+    if (have == 1 && next) first_us = k.estimated_us;
+    if (next) wanted.push_back(k.name);
+  }
+  ASSERT_EQ(wanted.size(), 4U);
+  const auto is_wanted = [&](const KernelMetadata& k) {
+    return std::find(wanted.begin(), wanted.end(), k.name) != wanted.end();
+  };
+  const KernelList listed =
+      find_kernels(p.arguments, {Backend::cuda, {}, ""}, {.filter = is_wanted, .all = true}, c).value();
+  driver::TuneSearch search(listed, 6, [&] { return Result<KernelList>(listed); });
+  std::vector<std::string> tried;
+  for (const Kernel& kernel : search.next(6).value()) tried.push_back(kernel.metadata().name);
+  EXPECT_EQ(tried, (std::vector<std::string>{wanted[0], wanted[1], wanted[3]}));
+}
+
 TEST_F(CudaVendorApi, RowsThatAreNotAlignedAreExpectedToBeSlow) {
   Context c = Context::make(with_vendor()).value();
   const auto multiply = [&](DType dtype, int64_t depth) {
