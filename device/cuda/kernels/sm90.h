@@ -175,8 +175,8 @@ __device__ __forceinline__ const TensorMap* map_of_box(const P& params, u32 rank
 }
 
 // Few rows wait for B: one thread brings the first two stages of it towards L2 while the kernel before this one ends,
-// where it does not matter who may still write it. Each box of 64 rows costs 150 ns where the block itself began late, so
-// that all stages cost more than they saved (an H200, bench/NOTES.md).
+// where it does not matter who may still write it. Each box of 64 rows costs 150 ns where the block itself began late,
+// so that all stages cost more than they saved (an H200, bench/NOTES.md).
 template <class Config, class S, class Epilogue, class P>
 __device__ __forceinline__ void approach(const P& params, const Schedule<Config>& schedule) {
   if (!schedule.has(0)) return;
