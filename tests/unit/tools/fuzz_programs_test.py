@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -59,6 +60,17 @@ class FuzzPrograms(unittest.TestCase):
             done = subprocess.run([RUN, build, "1", "npy", "cache"], capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stdout), (77, "cache: not built\n"))
             self.assertEqual(subprocess.run([RUN, build, "1", "npy"], capture_output=True).returncode, 1)
+
+    def test_no_target_is_no_success(self):
+        with tempfile.TemporaryDirectory() as root:
+            tools = pathlib.Path(root) / "tools"
+            tools.mkdir()
+            shutil.copy(RUN, tools / "run_fuzz")
+            (tools / "fuzz_programs").write_text("#!/bin/sh\nexit 1\n")
+            (tools / "fuzz_programs").chmod(0o755)
+            for slice_ in ([], ["--slice"]):
+                done = subprocess.run([tools / "run_fuzz", root, "1", *slice_], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (2, "no fuzz target is named\n"))
 
 
 if __name__ == "__main__":
