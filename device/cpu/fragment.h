@@ -66,19 +66,15 @@ CODETTA_FN void fetch_ahead(const E* p, i64 row_stride) {
 }
 
 //% store_past
-// An aligned vector of at least 16 bytes. Who calls epilogues orders such stores with what tells other threads of them:
-// a fence after each tile would wait for memory while the next one could be multiplied.
+// An aligned vector of at least 32 bytes; narrower ones go through the caches, and nobody asks for them here. Who calls
+// epilogues orders such stores with what tells other threads of them: a fence after each tile would wait for memory
+// while the next one could be multiplied.
 template <class E, class V>
 CODETTA_FN void store_past(E* p, V v) {
   typedef V M __attribute__((may_alias));
 #if defined(__AVX__)
-  if constexpr (sizeof(V) >= 16) {
+  if constexpr (sizeof(V) >= 32) {
     asm volatile("vmovntdq %1, %0" : "=m"(*(M*)p) : "v"(v));
-    return;
-  }
-#elif defined(__SSE2__)
-  if constexpr (sizeof(V) == 16) {
-    asm volatile("movntdq %1, %0" : "=m"(*(M*)p) : "x"(v));
     return;
   }
 #endif
