@@ -358,9 +358,9 @@ std::string PhasePrinter::load_at_text(const Inst& in) {
   std::string offset;
   for (int i = 0; i < in.arity; ++i) {
     const size_t slot = o.terms.size() + 2 * static_cast<size_t>(i);
-    if (i > 0) offset += " + ";
-    offset += text(method("gather_offset"), "(v", in.in[i], ", ", stride_name(in.index, slot), ", ",
-                   stride_name(in.index, slot + 1), ")");
+    const std::string step = text(method("gather_offset"), "(v", in.in[i], ", ", stride_name(in.index, slot), ", ",
+                                  stride_name(in.index, slot + 1), ")");
+    offset = i == 0 ? step : convert_.call("ct_add", DType::i64, offset + ", " + step);
   }
   // What no column decides is read where no column stands, once a row or once.
   const bool one = (nests_.variation[static_cast<size_t>(&in - phase_.insts.data())] & by_column) == 0;

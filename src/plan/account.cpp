@@ -157,6 +157,13 @@ class Accountant {
     return where.line;
   }
 
+  // A map that stores no part of a join has the element's position say which one it takes.
+  [[nodiscard]] static bool selects(const KernelRegion& kernel, NodeId join) {
+    return !kernel.matmul && !kernel.step &&
+           std::none_of(kernel.stores.begin(), kernel.stores.end(),
+                        [&](const StoredValue& store) { return store.target == join && !(store.node == join); });
+  }
+
   KernelAccount account_of(size_t k) const {
     KernelAccount account;
     std::map<uint32_t, std::string> lines;
@@ -165,6 +172,7 @@ class Accountant {
       held.node = node;
       held.op = graph_.node(node).op;
       held.how = how_held(held.op);
+      if (held.op == Op::join && selects(kernels_[k], node)) held.how = HeldOperation::How::Select;
       held.name = graph_.name_hint(node);
       held.type = ir::to_string(graph_.type(node));
       held.bytes = bytes_of(node);

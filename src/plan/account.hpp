@@ -24,6 +24,7 @@ struct HeldOperation {
     Join,     // its parts are stored where they belong
     View,     // index arithmetic of loads and stores, or of the product
     User,     // the source of a kernel of the user's
+    Select,   // a join of which each element takes the part that its position says
   };
   ir::NodeId node;
   How how = How::Element;

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 using How = HeldOperation::How;
 
 std::string_view how_name(How how) {
-  constexpr std::string_view names[] = {"product", "element", "reduction", "indexed", "join", "view", "user"};
+  constexpr std::string_view names[] = {"product", "element", "reduction", "indexed", "join", "view", "user", "select"};
   return names[static_cast<size_t>(how)];
 }
 
@@ -105,6 +105,7 @@ class JsonPrinter : ExplainView {
                         {launch->product ? "m" : "rows", launch->m.to_string()},
                         {launch->product ? "n" : "columns", launch->n.to_string()}};
       }
+      out["contracts"] = kernel.lowered.program.contracts;
       if (launch->product) {
         out["space"]["k"] = launch->product->k.to_string();
         if (launch->product->products() > 1) out["space"]["products"] = launch->product->products();

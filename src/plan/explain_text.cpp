@@ -25,7 +25,8 @@ std::string_view how_text(How how) {
                                         "reads at computed indices",
                                         "parts stored where they belong",
                                         "index arithmetic, nothing is moved",
-                                        "as its source says"};
+                                        "as its source says",
+                                        "parts selected by position"};
   return texts[static_cast<size_t>(how)];
 }
 
@@ -132,13 +133,18 @@ class TextPrinter : ExplainView {
     }
     if (const auto axes = not_without(plan_, k); !axes.empty())
       out += fmt::format("  empty    without {} other kernels make what it stores\n", fmt::join(axes, " or "));
+    if (!kernel.lowered.program.contracts && !plan_.numerics.strict)
+      out +=
+          "  rounds   each product and each sum by itself: what is compared with what is made of it has the same "
+          "bits\n";
     out += holds_text(kernel.account) + saved_text(kernel.account) + picked_text(kernel);
     return out;
   }
 
   [[nodiscard]] static std::string holds_text(const KernelAccount& account) {
     std::string out;
-    for (const How how : {How::User, How::Product, How::Element, How::Reduction, How::Indexed, How::Join, How::View}) {
+    for (const How how :
+         {How::User, How::Product, How::Element, How::Reduction, How::Indexed, How::Join, How::Select, How::View}) {
       std::vector<std::string> operations;
       for (const HeldOperation& held : account.held) {
         if (held.how == how) operations.push_back(std::string(op_text(held.op)) + (held.repeated ? " (again)" : ""));

@@ -76,6 +76,7 @@ bool Index::is_symbolic() const {
 
 bool Index::operator<(const Index& o) const {
   if (constant != o.constant) return constant < o.constant;
+  if (value != o.value) return value < o.value;
   if (!(shift == o.shift)) return shift.to_string() < o.shift.to_string();
   return std::lexicographical_compare(terms.begin(), terms.end(), o.terms.begin(), o.terms.end());
 }
@@ -102,7 +103,7 @@ bool Index::uses(package::Axis which) const {
 }
 
 std::optional<int64_t> Index::maximum() const {
-  if (is_shifted()) return std::nullopt;
+  if (is_shifted() || value) return std::nullopt;
   int64_t sum = constant;
   for (const IndexTerm& t : terms) {
     if (t.extent == 0 || t.is_scaled()) return std::nullopt;
@@ -115,6 +116,7 @@ Index operator+(const Index& a, const Index& b) {
   Index sum = a;
   sum.constant += b.constant;
   if (b.is_shifted()) sum.shift = sum.shift + b.shift;
+  if (b.value) sum.value = b.value;  // no two of them meet
   sum.terms.insert(sum.terms.end(), b.terms.begin(), b.terms.end());
   normalize(sum);
   return sum;
@@ -140,7 +142,7 @@ Index scaled(const Index& a, const types::Dim& factor) {
 }
 
 std::optional<Division> divide(const Index& a, int64_t divisor) {
-  if (divisor <= 0 || a.is_shifted()) return std::nullopt;
+  if (divisor <= 0 || a.is_shifted() || a.value) return std::nullopt;
   Division result;
   Index rest;  // what is not a multiple of the divisor
   result.quotient.constant = a.constant / divisor;

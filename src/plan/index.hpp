@@ -29,23 +29,26 @@ struct Index {
       terms;  // canonical: sorted, no zero coefficients, no terms that are always 0, mergeable ones merged
   int64_t constant = 0;
   types::Dim shift{};  // a symbolic start, added to it: of slices such as x[n // 2:]; 0 where there is none
+  // A value of the program, added to it: where a part of a join is needed. It may lie outside of the dim; loads take
+  // the nearest element. There is no arithmetic with it but sums.
+  std::optional<uint32_t> value{};
   bool operator==(const Index&) const = default;
   bool operator<(const Index& o) const;
 
   static Index axis(package::Axis axis, int64_t extent);  // extent 0 = symbolic
-  static Index of(int64_t value) { return {{}, value, {}}; }
+  static Index of(int64_t value) { return {{}, value, {}, {}}; }
   static Index of(const types::Dim& value);
   [[nodiscard]] bool is_symbolic() const;  // a start or a coefficient is
   [[nodiscard]] bool is_shifted() const { return !(shift == types::Dim()); }
   [[nodiscard]] bool uses(package::Axis axis) const;
-  [[nodiscard]] std::optional<int64_t> maximum() const;  // largest value; none when symbolic
+  [[nodiscard]] std::optional<int64_t> maximum() const;  // largest value; none when symbolic or computed
 };
 
 Index operator+(const Index& a, const Index& b);
 Index scaled(const Index& a, int64_t factor);
 Index scaled(const Index& a, const types::Dim& factor);
 // Exact quotient and remainder for every root element, or nothing when they can't be written in this form; so it is
-// where the start is symbolic.
+// where the start is symbolic or computed.
 struct Division {
   Index quotient, remainder;
 };

@@ -203,6 +203,7 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
   operand.argument = argument;
   operand.dtype = dtype;
   operand.is_store = is_store;
+  const auto at_value = [&](size_t d) { return d == gathered || at[d].value.has_value(); };
   bool affine = true, row = false, col = false;
   int column_terms = 0, row_terms = 0;
   const ArgumentLayout& layout = argument < scope_.leaves.size()
@@ -223,12 +224,14 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
     }
     operand.terms.push_back(term);
   };
-  const auto merged = layout.contiguous && !gathered ? merged_terms(at, shape) : std::nullopt;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (at_value(d)) operand.gathered.push_back(static_cast<uint8_t>(shape.size() - 1 - d));
+  }
+  const auto merged = layout.contiguous && operand.gathered.empty() ? merged_terms(at, shape) : std::nullopt;
   for (const package::IndexTerm& term : merged.value_or(std::vector<package::IndexTerm>{})) add_term(term);
   for (size_t d = 0; d < shape.size(); ++d) {
     const auto from_end = static_cast<uint8_t>(shape.size() - 1 - d);
-    if (d == gathered) operand.gathered.push_back(from_end);
-    if (shape[d] == Dim::constant(1) || d == gathered) continue;
+    if (shape[d] == Dim::constant(1) || at_value(d)) continue;
     for (const IndexTerm& term : at[d].terms) {
       if (!merged) add_term({term.axis, term.div, term.mod, from_end, Dim::constant(term.coef) * term.factor});
     }
@@ -252,7 +255,7 @@ Result<uint32_t> Lowering::make_operand(uint32_t argument, DType dtype, const Lo
         .reason("its elements lie in rows and columns")
         .help("keep the dims of size 1");
   }
-  affine = affine && !gathered;
+  affine = affine && operand.gathered.empty();
   operand.access = !affine      ? Access::Indexed
                    : row && col ? Access::Full
                    : col        ? Access::Row

@@ -65,6 +65,8 @@ struct LoweringScope {
   // sum(exp(x - max(x))) of rows of one value becomes a reduction of x beside its largest
   // (package::ReduceKind::SumExp), with no phase between them.
   bool sums_exponents = false;
+  // By node: joins whose parts, of whatever sizes, a map chooses by the element's position; null: none.
+  const std::vector<bool>* selected = nullptr;
   // Where lowerings of one graph keep what they know of all of its nodes (Lowering::loses_index); null: each for
   // itself.
   std::vector<bool>* loses_index = nullptr;

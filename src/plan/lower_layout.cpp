@@ -193,6 +193,11 @@ Result<Location> Lowering::operand_location(NodeId node, size_t i, const Locatio
       const auto& slice = graph_.attr_as<ir::SliceAttr>(node);
       Location result = at;
       const auto d = static_cast<size_t>(slice.dim);
+      if (at[d].value && slice.step != 1) {
+        return reject(diag::Code::operand_join, node, "a part of a join is needed at places that values decide")
+            .reason(fmt::format("the slice takes every {}th element", slice.step))
+            .help("store the part beforehand");
+      }
       result[d] = scaled(result[d], slice.step) + Index::of(slice.start);
       return result;
     }

@@ -165,6 +165,15 @@ ValueRef Lowering::literal_value(NodeId node) {
   return recorder_.literal(type, static_cast<uint64_t>(literal.i));
 }
 
+namespace {
+// Whether values decide about a place.
+bool given(const Location& at) {
+  return std::any_of(at.begin(), at.end(), [](const Index& index) { return index.value.has_value(); });
+}
+// Operations that follow an index by more than sums.
+bool needs_place(Op op) { return op == Op::reshape || types::op_info(op).is_reduction(); }
+}  // namespace
+
 // A value that does not depend on the accumulator, at a place in its own index space. Iterative: operand trees can be
 // deep.
 Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
@@ -192,6 +201,10 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
       return reject(diag::Code::operand_is_factor, frame.node,
                     "a factor of the product is read by its epilogue under the same name")
           .help("bind the tensor to an epilogue parameter of its own");
+    } else if (needs_place(op) && given(frame.at)) {
+      return reject(diag::Code::operand_join, frame.node, "a part of a join is needed at places that values decide")
+          .reason(fmt::format("{} works on whole dims", types::op_info(op).name))
+          .help("store the part beforehand");
     } else if (types::op_info(op).is_reduction() && !matmul_) {
       if (frame.values.empty()) {
         CODETTA_TRY(Location from, reduced_at(frame.node, frame.at));
@@ -223,18 +236,25 @@ Result<ValueRef> Lowering::value_at(NodeId start, const Location& start_at) {
       const auto part = part_of(frame.node, frame.at);
       const bool chosen = part && part->quotient.terms.empty();
       const auto ways = static_cast<int64_t>(operands.size());
-      if (!part || (chosen ? part->quotient.constant >= ways : matmul_.has_value())) {
+      if (!part && selects(frame.node, frame.at)) {
+        if (frame.values.size() < operands.size()) {
+          const size_t next = frame.values.size();
+          stack.push_back({operands[next], part_at(frame.node, next, frame.at), {}});
+          continue;
+        }
+        last = select_part(frame.node, frame.at, frame.values);
+      } else if (!part || (chosen ? part->quotient.constant >= ways : matmul_.has_value())) {
         return reject(diag::Code::operand_join, frame.node, "which part of this join is needed depends on the element")
             .help("bind the joined tensor as one operand, or join values of the accumulator instead");
-      }
-      if (frame.values.size() < (chosen ? 1 : operands.size())) {
+      } else if (frame.values.size() < (chosen ? 1 : operands.size())) {
         const size_t next = chosen ? static_cast<size_t>(part->quotient.constant) : frame.values.size();
         Location at = frame.at;
         at[static_cast<size_t>(graph_.attr_as<ir::JoinAttr>(frame.node).dim)] = part->remainder;
         stack.push_back({operands[next], std::move(at), {}});
         continue;
+      } else {
+        last = choose_part(frame.node, part->quotient, frame.values);
       }
-      last = choose_part(frame.node, part->quotient, frame.values);
     } else if (frame.values.size() < operands.size()) {
       const size_t i = frame.values.size();
       CODETTA_TRY(Location at, operand_location(frame.node, i, frame.at));
@@ -260,6 +280,7 @@ Result<ValueRef> Lowering::load_at(size_t leaf, const Location& at) {
   inst.kind = scope_.leaves[leaf].is_scalar ? Inst::Kind::Scalar : Inst::Kind::Load;
   inst.index = argument_of_input_[leaf];
   if (inst.kind == Inst::Kind::Load) {
+    if (given(at)) return load_gathered(node, leaf, at, std::nullopt, 0);
     CODETTA_TRY(inst.index, make_operand(argument_of_input_[leaf], type.dtype, at, type.shape, false, node));
   }
   return recorder_.add(inst);
@@ -283,14 +304,68 @@ Result<ValueRef> Lowering::gathered(NodeId node, const Location& at, ValueRef in
   }
   if (recorder_.type(index) == DType::u64)  // beyond 63 bits: out of range all the same, and not negative
     index = recorder_.op(Op::minimum, DType::u64, {index, recorder_.literal(DType::u64, INT64_MAX)}, DType::u64);
+  return load_gathered(node, *leaf, from, dim, recorder_.convert(index, DType::i64));
+}
+
+Result<ValueRef> Lowering::load_gathered(NodeId node, size_t leaf, const Location& at, std::optional<size_t> taken,
+                                         ValueRef index) {
+  const ir::TensorType& type = graph_.type(scope_.leaves[leaf].node);
   Inst inst;
   inst.kind = Inst::Kind::LoadAt;
-  inst.type = inst.aux = register_type(table);
-  inst.arity = 1;
-  inst.in[0] = recorder_.convert(index, DType::i64);
-  CODETTA_TRY(inst.index,
-              make_operand(argument_of_input_[*leaf], graph_.type(table).dtype, from, shape, false, node, dim));
+  inst.type = inst.aux = register_type(scope_.leaves[leaf].node);
+  for (size_t d = 0; d < at.size(); ++d) {
+    if (d != taken && !at[d].value) continue;
+    if (inst.arity == 4) {
+      return reject(diag::Code::index_terms, node, "too many dims of this value are read at computed indices")
+          .reason("a kernel takes four")
+          .help("store it beforehand");
+    }
+    inst.in[inst.arity++] = d == taken ? index : recorder_.index_value(at[d]);
+  }
+  CODETTA_TRY(inst.index, make_operand(argument_of_input_[leaf], type.dtype, at, type.shape, false, node, taken));
   return recorder_.add(inst);
+}
+
+bool Lowering::selects(NodeId node, const Location& at) const {
+  const auto& join = graph_.attr_as<ir::JoinAttr>(node);
+  return scope_.selected != nullptr && (*scope_.selected)[node.index()] && !join.interleave && !matmul_ && !at.empty();
+}
+
+// Where a part is needed, which may be in front of it or behind it: there its nearest element is read and not taken.
+Location Lowering::part_at(NodeId node, size_t part, const Location& at) {
+  const auto d = static_cast<size_t>(graph_.attr_as<ir::JoinAttr>(node).dim);
+  const auto operands = graph_.operands(node);
+  Location from = at;
+  if (graph_.type(operands[part]).shape[d] == Dim::constant(1)) {
+    from[d] = Index{};
+    return from;
+  }
+  Dim start = Dim::constant(0);
+  for (size_t p = 0; p < part; ++p) start = start + graph_.type(operands[p]).shape[d];
+  ValueRef place = recorder_.index_value(at[d]);
+  if (!(start == Dim::constant(0)))
+    place = recorder_.op(Op::sub, DType::i64, {place, recorder_.size(start)}, DType::i64);
+  from[d] = Index{};
+  from[d].value = place;
+  return from;
+}
+
+ValueRef Lowering::select_part(NodeId node, const Location& at, const std::vector<ValueRef>& parts) {
+  const auto d = static_cast<size_t>(graph_.attr_as<ir::JoinAttr>(node).dim);
+  const auto operands = graph_.operands(node);
+  const DType type = register_type(node);
+  const ValueRef place = recorder_.index_value(at[d]);
+  std::vector<Dim> ends;
+  for (const NodeId operand : operands) {
+    const Dim& size = graph_.type(operand).shape[d];
+    ends.push_back(ends.empty() ? size : ends.back() + size);
+  }
+  ValueRef value = recorder_.convert(parts.back(), type);
+  for (size_t p = parts.size() - 1; p-- > 0;) {
+    const ValueRef here = recorder_.op(Op::lt, DType::boolean, {place, recorder_.size(ends[p])}, DType::i64);
+    value = recorder_.op(Op::where, type, {here, recorder_.convert(parts[p], type), value}, type);
+  }
+  return value;
 }
 
 // Which part of a join an index falls in, and where there; none where parts differ in size or the form has no answer.

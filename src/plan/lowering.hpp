@@ -116,7 +116,14 @@ class Lowering {
   Result<ValueRef> value_at(ir::NodeId node, const Location& at);
   Result<ValueRef> load_at(size_t leaf, const Location& at);
   Result<ValueRef> gathered(ir::NodeId node, const Location& at, ValueRef index);
+  // A load at `at`, whose dims that values decide are gathered; `taken`: one that `index` decides.
+  Result<ValueRef> load_gathered(ir::NodeId node, size_t leaf, const Location& at, std::optional<size_t> taken,
+                                 ValueRef index);
   [[nodiscard]] std::optional<Division> part_of(ir::NodeId join, const Location& at) const;
+  // Parts of a join of any sizes: where the next one is needed, and what is there of all.
+  [[nodiscard]] bool selects(ir::NodeId join, const Location& at) const;
+  Location part_at(ir::NodeId join, size_t part, const Location& at);
+  ValueRef select_part(ir::NodeId join, const Location& at, const std::vector<ValueRef>& parts);
   ValueRef choose_part(ir::NodeId join, const Index& which, const std::vector<ValueRef>& parts);
   Result<ValueRef> extent_of(ir::NodeId node, size_t dim);
   Result<ValueRef> position_value(ir::NodeId node, const Index& at);

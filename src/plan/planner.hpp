@@ -72,6 +72,8 @@ class ProgramPlanner {
   [[nodiscard]] const Discovery& discovered(const package::EpilogueProgram& program, const GemmShape& shape) const;
   // Of the first candidate; nothing where no kernel computes it.
   [[nodiscard]] std::optional<double> map_us(const LoweredMap& map) const;
+  [[nodiscard]] std::optional<double> selection_us(const LoweredMap& map) const;
+  [[nodiscard]] GpuFacts facts_of_gpu() const;
   std::optional<double> store_factors(KernelRegion& region) const;
   [[nodiscard]] std::optional<Rejection> better_apart(const GraphScope& scope, const KernelRegion& region,
                                                       const Candidate& together) const;

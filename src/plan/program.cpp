@@ -87,6 +87,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   options.together = options.prologues = cpu || options.inside;
   CODETTA_TRY(options.hooks, hooks_of(graph));
   options.size = [this](const Dim& dim) { return hint(dim); };
+  if (gpu) options.map_us = [this](const LoweredMap& map) { return selection_us(map); };
   if (plan_.target.backend == Backend::cuda) find_factor_rows(scope);
   if (cpu) {
     scope.reads = read_bytes(graph, options.size);
@@ -272,6 +273,12 @@ std::optional<Rejection> ProgramPlanner::better_by_map(const GraphScope& scope, 
       scope.graph.span(region.stores[0].node)};
 }
 
+GpuFacts ProgramPlanner::facts_of_gpu() const {
+  const std::string& arch = plan_.target.arch;
+  const HipArchitecture* hip = plan_.target.backend == Backend::hip ? find_hip(arch) : nullptr;
+  return hip != nullptr ? hip->facts : machine_.gpu.arch == arch ? machine_.gpu : gpu_facts(arch);
+}
+
 // Why what a GPU does behind row reductions is better cut off: later phases of a product read its accumulators from
 // memory, each of them all; a map reads once what it is handed, and finishes rows in the caches.
 std::optional<Rejection> ProgramPlanner::better_behind(const ir::Graph& graph, const KernelRegion& region,
@@ -290,9 +297,7 @@ std::optional<Rejection> ProgramPlanner::better_behind(const ir::Graph& graph, c
   for (const CostTerm& term : together.terms) {
     if (term.name == "later phases") later += term.microseconds;
   }
-  const std::string& arch = plan_.target.arch;
-  const HipArchitecture* hip = backend == Backend::hip ? find_hip(arch) : nullptr;
-  const GpuFacts gpu = hip != nullptr ? hip->facts : machine_.gpu.arch == arch ? machine_.gpu : gpu_facts(arch);
+  const GpuFacts gpu = facts_of_gpu();
   const MapShape shape{hint(region.batch), hint(region.rows), hint(region.cols)};
   const double elements =
       static_cast<double>(shape.batch) * static_cast<double>(shape.rows) * static_cast<double>(shape.cols);
@@ -337,6 +342,30 @@ std::optional<double> ProgramPlanner::map_us(const LoweredMap& map) const {
   const Discovery found = discover_map(map.program, shape, plan_.target, machine_);
   if (found.candidates.empty()) return std::nullopt;
   return found.candidates[0].microseconds;
+}
+
+// Of a map on a GPU, with what it reads at indices that it computes: each is 64-bit arithmetic, and takes no vectors.
+std::optional<double> ProgramPlanner::selection_us(const LoweredMap& map) const {
+  constexpr double load_clocks = 16, lanes = 128;  // of a thread; of a multiprocessor
+  std::optional<double> microseconds = map_us(map);
+  if (!microseconds) return std::nullopt;
+  const GpuFacts gpu = facts_of_gpu();
+  const double elements =
+      static_cast<double>(hint(map.batch)) * static_cast<double>(hint(map.rows)) * static_cast<double>(hint(map.cols));
+  for (const package::Phase& phase : map.program.phases) {
+    const auto loads = std::count_if(phase.insts.begin(), phase.insts.end(), [](const package::Inst& inst) {
+      return inst.kind == package::Inst::Kind::LoadAt;
+    });
+    *microseconds += elements * static_cast<double>(loads) * load_clocks / (gpu.sms * lanes * gpu.ghz) / 1000;
+  }
+  for (const package::Operand& operand : map.program.operands) {
+    if (operand.gathered.empty()) continue;
+    const package::Argument& argument = map.program.arguments[operand.argument];
+    double bytes = static_cast<double>(types::byte_size(argument.dtype));
+    for (const Dim& size : argument.shape) bytes *= static_cast<double>(hint(size));
+    *microseconds += bytes / gpu.memory_rate / 1000;
+  }
+  return microseconds;
 }
 
 // What it takes to store factors that the product makes; `region` reads them then. Nothing where no kernel does.

@@ -84,6 +84,7 @@ ValueRef Recorder::index_value(const Index& index) {
     if (term.is_scaled()) value = binary(Op::mul, value, size(term.factor));
     sum = sum ? binary(Op::add, *sum, value) : value;
   }
+  if (index.value) sum = sum ? binary(Op::add, *sum, *index.value) : *index.value;
   if (index.is_shifted()) {
     const ValueRef start = size(index.shift);
     sum = sum ? binary(Op::add, *sum, start) : start;

@@ -211,6 +211,12 @@ class RegionFinder {
 
   // ---- maps ----
   Result<void> find_maps(int32_t level);
+  // Whether one map makes a join by the element's position; decided once.
+  bool selects(NodeId join);
+  // Those that a map of it would choose parts of: it and what it is made of, as far as it would be computed there.
+  [[nodiscard]] std::vector<NodeId> joins_in(NodeId join) const;
+  // What its parts take in kernels of their own; nothing where one has none.
+  std::optional<double> apart_us(NodeId join);
   // Into a group in front of which all that it needs is computed, if one shares its work; else into a new one.
   Result<void> place(LevelMaps& maps, NodeId node, NodeId target, size_t part);
   // Of what a map would store in its own way where none has the axes for it.
@@ -278,6 +284,8 @@ class RegionFinder {
   std::set<size_t> untried_;                            // products with factors whose reductions may be tried elsewhere
   std::vector<uint32_t> reached_;                       // by node: by which search, last
   mutable std::vector<bool> loses_index_, compared_;    // of LoweringScope
+  std::vector<bool> selected_;                          // of LoweringScope; empty: none
+  std::map<Key, bool> decided_joins_;
   uint32_t searches_ = 0;
   std::map<Key, Lowered> known_;    // products that have been lowered and are taken so
   std::map<Key, Lowered> lowered_;  // that have been lowered, whatever came of it

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of what is no part of a product, put together where they share what they read.
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -71,7 +72,7 @@ Result<void> RegionFinder::find_maps(int32_t level) {
   for (const NodeId node : of_level(level)) apart_.erase(node);
   for (const NodeId node : of_level(level)) {
     if (!stored_[node.index()] || !needed_[node.index()] || of_product(node)) continue;
-    const bool join = graph_.node(node).op == Op::join;
+    const bool join = graph_.node(node).op == Op::join && !selects(node);
     const auto parts = graph_.operands(node);
     for (size_t part = 0; part < (join ? parts.size() : 1); ++part) {
       CODETTA_CHECK_OK(place(maps, join ? parts[part] : node, node, part));
@@ -95,6 +96,86 @@ Result<void> RegionFinder::find_maps(int32_t level) {
     }
   }
   return {};
+}
+
+// Parts of one size are found by divisions; of others the position has to be compared.
+static bool parts_differ(const ir::Graph& graph, NodeId join) {
+  const auto d = static_cast<size_t>(graph.attr_as<ir::JoinAttr>(join).dim);
+  const auto parts = graph.operands(join);
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](NodeId part) { return !(graph.type(part).shape[d] == graph.type(parts[0]).shape[d]); });
+}
+
+std::vector<NodeId> RegionFinder::joins_in(NodeId join) const {
+  std::vector<NodeId> joins, open{join};
+  std::set<NodeId> seen;
+  while (!open.empty()) {
+    const NodeId node = open.back();
+    open.pop_back();
+    const bool leaf = is_input(node) || is_made(node) || (is_stored(node) && !(node == join));
+    if (leaf || !seen.insert(node).second) continue;
+    if (graph_.node(node).op == Op::join) joins.push_back(node);
+    const auto operands = graph_.operands(node);
+    open.insert(open.end(), operands.begin(), operands.end());
+  }
+  return joins;
+}
+
+std::optional<double> RegionFinder::apart_us(NodeId join) {
+  const auto parts = graph_.operands(join);
+  double microseconds = 0;
+  std::vector<KernelRegion> before;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    const NodeId node = parts[part];
+    KernelRegion region;
+    region.stores = {{node, join, part, std::nullopt}};
+    region.leaves = leaves_of({node}, KernelRegion{}, [](NodeId) { return false; });
+    auto lowered = try_map(region, nullptr);
+    const auto own = lowered ? options_.map_us(*lowered) : std::nullopt;
+    if (!own) return std::nullopt;
+    take(region, *std::move(lowered));
+    // What shares what it reads is one kernel with it.
+    const bool together = std::any_of(before.begin(), before.end(), [&](const KernelRegion& one) {
+      return one.batch == region.batch && one.rows == region.rows && one.cols == region.cols &&
+             std::any_of(region.leaves.begin(), region.leaves.end(),
+                         [&](NodeId leaf) { return std::binary_search(one.leaves.begin(), one.leaves.end(), leaf); });
+    });
+    if (!together) microseconds += *own;
+    before.push_back(std::move(region));
+  }
+  return microseconds;
+}
+
+bool RegionFinder::selects(NodeId join) {
+  if (!options_.map_us || !parts_differ(graph_, join)) return false;
+  KernelRegion whole;
+  whole.stores = places_of(join, join, 0);
+  if (whole.stores.empty()) return false;
+  whole.leaves = leaves_of({join}, KernelRegion{}, [&](NodeId node) { return node == join; });
+  const Key key = key_of(whole);
+  const auto known = decided_joins_.find(key);
+  if (known != decided_joins_.end()) return known->second;
+  const std::vector<NodeId> joins = joins_in(join);
+  std::vector<NodeId> stored;  // were it not for this
+  std::copy_if(joins.begin(), joins.end(), std::back_inserter(stored),
+               [&](NodeId node) { return parts_differ(graph_, node); });
+  for (const NodeId node : stored) stored_[node.index()] = true;
+  std::optional<double> apart = 0;
+  for (const NodeId node : stored) {
+    const auto own = apart_us(node);
+    apart = apart && own ? std::optional(*apart + *own) : std::nullopt;
+  }
+  for (const NodeId node : stored) stored_[node.index()] = node == join;
+  selected_.resize(graph_.size());
+  const std::vector<bool> others = selected_;
+  for (const NodeId node : joins) selected_[node.index()] = true;
+  const auto lowered = try_map(whole, nullptr);
+  const auto own = lowered ? options_.map_us(*lowered) : std::nullopt;
+  const bool better =
+      own && apart && *own < *apart && !misses(lowered->program, false, lowered->batch, lowered->rows, lowered->cols);
+  if (!better) selected_ = others;
+  decided_joins_.emplace(key, better);
+  return better;
 }
 
 // What the kernel loads of other kernels' values, and its factors.

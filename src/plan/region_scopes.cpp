@@ -67,6 +67,7 @@ LoweringScope RegionFinder::scope_of(const KernelRegion& region) const {
   scope.sums_exponents = region.statistics.has_value();
   scope.loses_index = &loses_index_;
   scope.compared = &compared_;
+  if (!selected_.empty()) scope.selected = &selected_;
   for (NodeId node : region.leaves) {
     const bool read_in_place = is_input(node) && !copied(node, region);
     const bool copy = is_input(node) && !read_in_place;

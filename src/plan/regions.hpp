@@ -149,6 +149,9 @@ struct RegionOptions {
   };
   std::map<ir::NodeId, Hook> hooks{};
   SizeOf size = [](const types::Dim& dim) { return dim.as_constant().value_or(512); };
+  // Microseconds of a map, by the cost model. Where there is one, a map that chooses parts of a join by the element's
+  // position is tried against those that store each part where it belongs.
+  std::function<std::optional<double>(const LoweredMap&)> map_us{};
 };
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).

@@ -198,6 +198,34 @@ TEST(EmulatedMaps, PositionsBehindSymbolicStarts) {
   }
 }
 
+// Parts of joins that are chosen by position: outside of a part its nearest element is read and not taken. Edges of
+// guarded memory are next to each part.
+TEST(EmulatedMaps, JoinsSelectedByPosition) {
+  const auto device = open();
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  constexpr const char* bodies[] = {
+      // padding along a row, along two dims, of sizes that are not known
+      "y = concat(zeros(m, 2), silu(x), zeros(m, 1), dim=1)",
+      "t = concat(zeros(1, n), x * b, zeros(1, n), dim=0)\n    z1 = zeros(m + 2, 2)\n    y = concat(z1, t, z1, dim=1)",
+      // parts with positions, indices, slices, another order, broadcasts; joins of equal parts in one of other sizes
+      "y = concat(x + cast(arange(n), f32), take(c, i), c[p // 2:, :] - b, expand(b, p, n), dim=0)",
+      "y = concat(x, concat(c, c * 2.0, dim=0), transpose(transpose(x) + 1.0)[:m // 2, :], dim=0)",
+      "y = where(concat(x > 0.0, c < 0.0, dim=0), 1.0, -concat(c, x, dim=0) * b)",
+  };
+  for (size_t k = 0; k < std::size(bodies); ++k) {
+    if (!test::commit_takes(k, 2)) continue;
+    const std::string text = "def f(x: f32[\"m\", \"n\"], c: f32[\"p\", \"n\"], b: f32[1, \"n\"], i: i64[7]):\n    " +
+                             std::string(bodies[k]) + "\n    z = c * b\n    u = i + 1\n    return y, z, u\n";
+    for (const int64_t p : {9, 30}) {
+      const auto wrong = run(text, *device, *compiler, {}, nullptr, {}, {{"m", 5}, {"n", 37}, {"p", p}});
+      EXPECT_TRUE(wrong) << text << wrong.error().render();
+      EXPECT_EQ(wrong ? *wrong : "", "") << text << p;
+    }
+  }
+}
+
 // Attention of one token is a map: a sum a head, and what it scales.
 TEST(EmulatedMaps, AttentionOfOneToken) {
   const auto device = open();

@@ -60,17 +60,19 @@ class ProgramEvaluator {
     if (problem_.empty()) problem_ = std::move(text);
   }
 
+  [[nodiscard]] int64_t known(const types::Dim& dim) const { return dim.evaluate(symbols_).value_or(-1); }
+
   size_t address(const package::Operand& operand, const Root& root) {
     const Sizes& shape = arguments_[operand.argument].shape;
     Sizes strides(shape.size(), 1);
     for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
     const auto stride = [&](uint8_t dim) { return strides[shape.size() - 1 - dim]; };
     int64_t at = 0;
-    for (const auto& [dim, start] : operand.offsets) at += *start.as_constant() * stride(dim);
+    for (const auto& [dim, start] : operand.offsets) at += known(start) * stride(dim);
     for (const package::IndexTerm& term : operand.terms) {
       int64_t index = root.on(term.axis) / term.div;
       if (term.mod != 0) index %= term.mod;
-      at += index * *term.scale.as_constant() * stride(term.dim);
+      at += index * known(term.scale) * stride(term.dim);
     }
     if (at >= 0 && at < count_of(shape)) return static_cast<size_t>(at);
     complain("address " + std::to_string(at) + " of " + program_.arguments[operand.argument].name);
@@ -130,8 +132,7 @@ class ProgramEvaluator {
       case Kind::Result:
         return results_[inst.index][result_at(program_.reductions[inst.index].axis, root)];
       case Kind::Extent:
-        if (inst.index > 2)
-          return integer_element(program_.sizes[inst.index - 3].evaluate(symbols_).value_or(-1), DType::i64);
+        if (inst.index > 2) return integer_element(known(program_.sizes[inst.index - 3]), DType::i64);
         return integer_element(inst.index == 0 ? batches_ : inst.index == 1 ? rows_ : cols_, DType::i64);
       case Kind::RowIndex:
         return integer_element(root.row, DType::i64);
@@ -142,12 +143,13 @@ class ProgramEvaluator {
       case Kind::LoadAt: {
         const package::Operand& operand = program_.operands[inst.index];
         const package::Argument& argument = program_.arguments[operand.argument];
+        if (arguments_[operand.argument].elements.empty()) return {};  // whatever is read is not taken
         size_t at = address(operand, root);
         for (uint8_t i = 0; i < inst.arity; ++i) {
           int64_t stride = 1;
           for (uint8_t d = 0; d < operand.gathered[i]; ++d)
-            stride *= *argument.shape[argument.shape.size() - 1 - d].as_constant();
-          const int64_t size = *argument.shape[argument.shape.size() - 1 - operand.gathered[i]].as_constant();
+            stride *= known(argument.shape[argument.shape.size() - 1 - d]);
+          const int64_t size = known(argument.shape[argument.shape.size() - 1 - operand.gathered[i]]);
           at += static_cast<size_t>(stride * std::max<int64_t>(std::min(v[inst.in[i]].i, size - 1), 0));
         }
         return arguments_[operand.argument].elements[at];

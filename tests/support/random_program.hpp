@@ -72,15 +72,6 @@ class Generator {
     return n;
   }
 
-  static std::string list(const std::vector<Dim>& shape, bool quoted) {
-    std::string out;
-    for (const Dim& dim : shape) {
-      const bool quotes = quoted && !dim.is_constant();
-      out += (out.empty() ? "" : ", ") + (quotes ? "\"" + dim.to_string() + "\"" : dim.to_string());
-    }
-    return out;
-  }
-
   std::string add_parameter(DType dtype, const std::vector<Dim>& shape, int64_t index_limit = 0) {
     RandomParameter parameter{"p" + std::to_string(program_.parameters.size()), dtype, {}, index_limit};
     for (const Dim& dim : shape) parameter.shape.push_back(size_of(dim));
@@ -519,6 +510,7 @@ class Generator {
   bool concat() {
     const size_t i = any_value(), j = any_value();
     std::vector<Dim> shape = values_[i].shape;
+    if (!shape.empty() && pick(3) == 0) return padded(i, shape);
     const std::vector<Dim>& other = values_[j].shape;
     if (shape.empty() || shape.size() != other.size() || values_[i].dtype != values_[j].dtype) return false;
     const auto dim = static_cast<size_t>(pick(static_cast<int64_t>(shape.size())));
@@ -530,6 +522,16 @@ class Generator {
     if (count_of(shape) > options_.max_elements) return false;
     const std::string x = use(i), y = use(j);
     return define("concat(" + x + ", " + y + ", dim=" + std::to_string(dim) + ")", shape, dtype);
+  }
+
+  bool padded(size_t i, std::vector<Dim> shape) {
+    const auto dim = static_cast<size_t>(pick(std::ssize(shape)));
+    std::vector<Dim> edge = shape;
+    edge[dim] = Dim::constant(1 + pick(2));
+    shape[dim] = shape[dim] + edge[dim] + edge[dim];
+    const std::string of_type = ", dtype=" + std::string(dtype_name(values_[i].dtype)) + ")";
+    const std::string zeros = "zeros(" + list(edge, false) + of_type, dims = ", dim=" + std::to_string(dim) + ")";
+    return define("concat(" + zeros + ", " + use(i) + ", " + zeros + dims, shape, values_[i].dtype);
   }
 
   bool indexed() {

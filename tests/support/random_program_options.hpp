@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codetta/tensor.hpp"
+#include "types/dim.hpp"
 
 namespace codetta::test {
 
@@ -46,6 +47,16 @@ inline constexpr const char* unary_forms[] = {"relu(X)",
                                               "clamp(X, -2.0, 2.0)",
                                               "where(X >= max(X, dim=-1), X, X * 0.25)",
                                               "where(X > min(X, dim=-1), X * 0.5, X)"};
+
+// Sizes as a text has them: "3, n", in a type "3, "n"".
+inline std::string list(const std::vector<types::Dim>& shape, bool quoted) {
+  std::string out;
+  for (const types::Dim& dim : shape) {
+    const bool quotes = quoted && !dim.is_constant();
+    out += (out.empty() ? "" : ", ") + (quotes ? "\"" + dim.to_string() + "\"" : dim.to_string());
+  }
+  return out;
+}
 
 struct RandomParameter {
   std::string name;

@@ -57,6 +57,28 @@ TEST(Explain, ViewsMoveNothingAndWhatIsStoredIsNotReadAgain) {
   EXPECT_EQ(saved(plan), "192*m");
 }
 
+// On a GPU a launch takes longer than to compare positions, as long as there is not much to be moved.
+TEST(Explain, PaddingIsOneKernelWhereLaunchesCostMore) {
+  const std::string padded =
+      "def f(x: f32[\"n\", 16, 16, 8], w: f32[8, 16]):\n    r = zeros(n, 1, 16, 8)\n"
+      "    t = concat(r, x * 2.0, r, dim=1)\n    e = zeros(n, 18, 1, 8)\n    p = concat(e, t, e, dim=2)\n"
+      "    y = p @ w\n    return y\n";
+  for (const char* target : {"cuda:sm_90a", "hip:gfx942", "cpu:avx2"}) {
+    const Plan plan = plan_of(padded, {{"n", 4}}, target);
+    const bool gpu = target[1] != 'p';
+    EXPECT_EQ(plan.kernels.size(), gpu ? 2U : 7U) << target;
+    const std::string told = explain_text(plan, "f", names_for(plan), {{"n", 4}});
+    EXPECT_EQ(told.find("parts selected by position: join, join\n") != std::string::npos, gpu) << told;
+    EXPECT_EQ(told.find("parts stored where they belong: join\n") == std::string::npos, gpu) << told;
+  }
+  // Much to be moved, with arithmetic for each element: each part by itself.
+  const std::string wide = "def f(x: f32[\"n\", \"k\"]):\n    y = concat(zeros(n, 1), x * 2.0, dim=1)\n    return y\n";
+  for (const int64_t n : {64, 4096}) {
+    const Plan plan = plan_of(wide, {{"n", n}, {"k", n}}, "cuda:sm_90a");
+    EXPECT_EQ(plan.kernels.size(), n == 64 ? 1U : 2U);
+  }
+}
+
 // What a kernel computes with elements that are not there other kernels make: told where sizes may come to it.
 TEST(Explain, WhatIsNotMadeWithoutRows) {
   const std::string text =

@@ -31,6 +31,13 @@ plan::RegionOptions all_options() {
   return options;
 }
 
+// Where launches are all that counts, a map selects by position what else each part would be stored for.
+plan::RegionOptions selecting() {
+  plan::RegionOptions options;
+  options.map_us = [](const plan::LoweredMap&) { return std::optional<double>(1); };
+  return options;
+}
+
 // What makes a factor, run as a map over all of it.
 void expect_made(const ir::Graph& graph, const plan::MadeFactor& made, std::map<ir::NodeId, Array>& memory,
                  test::GraphEvaluator& expected, const Symbols& symbols) {
@@ -190,7 +197,9 @@ TEST(RegionsProperty, RandomGraphsFusedAndCut) {
       return plan::Rejection{static_cast<uint16_t>(diag::Code::family_reductions), {}, "as the test wants", {}};
     };
     const Outcome outcome = runs_right(*graph, {{"m", options.m}, {"n", options.n}, {"k", options.k}}, seed, refuses,
-                                       seed % 5 < 3 ? all_options() : plan::RegionOptions{});
+                                       seed % 5 < 3    ? all_options()
+                                       : seed % 5 == 3 ? selecting()
+                                                       : plan::RegionOptions{});
     ++tried;
     planned += outcome.planned;
     maps += outcome.maps;
@@ -230,6 +239,38 @@ TEST(RegionsProperty, WhatOtherCompilersGetWrong) {
                              "\n    u = x * w + c[:, 0:8]\n    return y, u\n";
     EXPECT_TRUE(of_text(text).planned);
     if (testing::Test::HasFailure()) FAIL() << body;
+  }
+}
+
+TEST(RegionsProperty, JoinsSelectedByPosition) {
+  const struct {
+    const char* body;
+    bool selected;
+  } programs[] = {
+      {"y = concat(zeros(m, 2), silu(x), zeros(m, 1), dim=1)", true},
+      {"t = concat(zeros(1, n), x * b, zeros(1, n), dim=0)\n    e = zeros(m + 2, 2)\n    y = concat(e, t, e, dim=1)",
+       true},
+      {"y = concat(x + cast(arange(n), f32), exp(c), c[p // 2:, :] - b, expand(b, p, n), dim=0)", true},
+      {"y = concat(x, concat(c, c * 2.0, dim=0), transpose(transpose(x) + 1.0)[:m // 2, :], dim=0)", true},
+      {"y = where(concat(x > 0.0, c < 0.0, dim=0), 1.0, -concat(c, x, dim=0) * b)", true},
+      {"t = concat(x, c, dim=0)\n    y = softmax(t) + t", true},
+      {"y = concat(zeros(0, n), x, c, dim=0) + concat(x, c, zeros(0, n), dim=0)", true},
+      // what cannot be followed is stored part by part, or in front
+      {"y = concat(x, reshape(reshape(c, (p * n,)), (p, n)), dim=0)", false},
+      {"y = concat(x[::2, :], c, dim=0)", false},
+      {"y = concat(x, max(c, dim=0), dim=0)", false},
+      {"y = concat(softmax(x), c, dim=1)[:, n // 2:]", false},
+  };
+  for (const auto& program : programs) {
+    const bool wide = std::string_view(program.body).find("softmax(x), c") != std::string_view::npos;
+    const std::string text = std::string("def f(x: f32[\"m\", \"n\"], c: f32[\"") + (wide ? "m\", \"p" : "p\", \"n") +
+                             "\"], b: f32[1, \"n\"], i: i64[7]):\n    " + program.body +
+                             "\n    z = c * 2.0\n    u = i + 1\n    v = b * 2.0\n    return y, z, u, v\n";
+    for (const int64_t p : {9, 2}) {
+      const Symbols symbols{{"m", 4}, {"n", 5}, {"p", p}};
+      const size_t selecting_maps = of_text(text, symbols, selecting()).maps, maps = of_text(text, symbols).maps;
+      EXPECT_TRUE(selecting_maps < maps || !program.selected) << selecting_maps << " of " << maps << "\n" << text;
+    }
   }
 }
 
