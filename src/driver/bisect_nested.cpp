@@ -61,6 +61,7 @@ Result<NestedValues> NestedValues::make(const plan::Plan& plan, const package::P
     CODETTA_TRY(one.graph, with_values(*nested.graph, one.asked));
   }
   made.inputs_.resize(made.lists_.size());
+  made.find_sources();
   made.find_wanted();
   for (size_t b = 0; b < package.buffers.size(); ++b) {
     const auto buffer = static_cast<uint32_t>(b);
@@ -93,6 +94,17 @@ void NestedValues::find_parents(std::optional<size_t> list) {
     if (loop != nullptr) children = {loop->condition, loop->body};
     for (const size_t child : children) lists_[child].parent = Parent{list, i, loop != nullptr, children};
   }
+}
+
+void NestedValues::find_sources() {
+  const auto look = [this](const package::StepList& steps) {
+    for (const package::Step& step : steps) {
+      const auto* view = std::get_if<package::Reinterpret>(&step);
+      if (view != nullptr) source_of_[view->buffer] = view->source;
+    }
+  };
+  look(package_->steps);
+  for (const package::StepList& list : package_->step_lists) look(list);
 }
 
 // What lists begin with, and all that it may come from without a step that writes.
@@ -130,12 +142,37 @@ Result<void> NestedValues::hold(uint32_t buffer, const TensorView& view) {
   return {};
 }
 
-// A step that writes nothing, and that nobody tells of.
+void NestedValues::forget(uint32_t buffer) {
+  held_.erase(buffer);
+  view_of_buffer_.erase(buffer);
+}
+
+// What is written through a view is written where that lies: an index_put at another dim than the first.
+Result<void> NestedValues::write_through(uint32_t buffer, const TensorView& view) {
+  uint32_t at = buffer;
+  for (int depth = 0; depth < package::max_step_depth; ++depth) {
+    const auto source = source_of_.find(at);
+    if (source == source_of_.end()) break;
+    at = source->second;
+    if (!wanted_[at]) continue;
+    const package::Buffer& form = package_->buffers[at];
+    const auto shape = known_sizes(form.shape);
+    const auto [first, last] = view.byte_range();
+    const auto whole = shape && form.strides.empty() && form.dtype == view.dtype()
+                           ? TensorView::make(static_cast<void*>(const_cast<std::byte*>(first)), form.dtype, *shape)
+                           : Result<TensorView>(TensorView());
+    // The memory of a view that covers it all can be read by the other's form.
+    if (whole && whole->byte_range() == std::pair(first, last)) {
+      CODETTA_CHECK_OK(hold(at, *whole));
+    } else {
+      forget(at);
+    }
+  }
+  return {};
+}
+
+// A step that writes nothing. It is told of only where a size of it is known late.
 void NestedValues::pass(const package::Step& step) {
-  const auto forget = [this](uint32_t buffer) {
-    held_.erase(buffer);
-    view_of_buffer_.erase(buffer);
-  };
   if (const auto* made = std::get_if<package::Allocate>(&step)) forget(made->buffer);
   if (const auto* made = std::get_if<package::AllocateFromPool>(&step)) forget(made->buffer);
   const auto* reuse = std::get_if<package::Reuse>(&step);
@@ -150,6 +187,19 @@ void NestedValues::pass(const package::Step& step) {
   }
 }
 
+std::optional<Dims> NestedValues::known_sizes(const std::vector<types::Dim>& dims) const {
+  Dims sizes;
+  for (const types::Dim& dim : dims) {
+    const auto size = dim.evaluate([this](std::string_view symbol) -> std::optional<int64_t> {
+      const auto known = how_.sizes.find(symbol);
+      return known == how_.sizes.end() ? std::nullopt : std::optional(known->second);
+    });
+    if (!size) return std::nullopt;
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
 std::optional<TensorView> NestedValues::view_of(uint32_t buffer, int depth) const {
   const auto held = held_.find(buffer);
   if (held != held_.end()) return held->second.view;
@@ -158,26 +208,11 @@ std::optional<TensorView> NestedValues::view_of(uint32_t buffer, int depth) cons
   const auto source = view_of(lies->second, depth + 1);
   const package::Buffer& form = package_->buffers[buffer];
   if (!source || form.dtype != source->dtype()) return std::nullopt;
-  const auto value = [this](std::string_view symbol) -> std::optional<int64_t> {
-    const auto known = how_.sizes.find(symbol);
-    return known == how_.sizes.end() ? std::nullopt : std::optional(known->second);
-  };
-  Dims shape, strides;
-  const std::optional<int64_t> offset = form.offset.evaluate(value);
-  for (const types::Dim& dim : form.shape) {
-    const auto size = dim.evaluate(value);
-    if (!size) return std::nullopt;
-    shape.push_back(*size);
-  }
-  for (const types::Dim& dim : form.strides) {
-    const auto stride = dim.evaluate(value);
-    if (!stride) return std::nullopt;
-    strides.push_back(*stride);
-  }
-  if (!offset || !source->is_row_major()) return std::nullopt;
-  std::byte* const at = source->as<std::byte>() + *offset * dtype_size(form.dtype);
-  const auto made = form.strides.empty() ? TensorView::make(static_cast<void*>(at), form.dtype, shape)
-                                         : TensorView::make(static_cast<void*>(at), form.dtype, shape, strides);
+  const auto shape = known_sizes(form.shape), strides = known_sizes(form.strides), offset = known_sizes({form.offset});
+  if (!shape || !strides || !offset || !source->is_row_major()) return std::nullopt;
+  std::byte* const at = source->as<std::byte>() + (*offset)[0] * dtype_size(form.dtype);
+  const auto made = form.strides.empty() ? TensorView::make(static_cast<void*>(at), form.dtype, *shape)
+                                         : TensorView::make(static_cast<void*>(at), form.dtype, *shape, *strides);
   if (!made) return std::nullopt;
   const auto whole = source->byte_range(), part = made->byte_range();
   if (part.first < whole.first || part.second > whole.second) return std::nullopt;
@@ -253,8 +288,10 @@ Result<void> NestedValues::see(const StepRecord& record) {
   const StepRecords::Known& known = records_->known(record.step);
   if (ends_lists(known.list, known.index)) return {};
   reach(known.list, known.index);
+  pass(steps_of(known.list)[known.index]);
   for (size_t i = 0; i < known.written.size(); ++i) {
     if (wanted_[known.written[i]]) CODETTA_CHECK_OK(hold(known.written[i], record.written[i].view));
+    CODETTA_CHECK_OK(write_through(known.written[i], record.written[i].view));
   }
   return {};
 }

@@ -69,12 +69,16 @@ class NestedValues {
   [[nodiscard]] const package::StepList& steps_of(std::optional<size_t> list) const;
   List& state(std::optional<size_t> list) { return list ? lists_[*list] : main_; }
   void find_parents(std::optional<size_t> list);
+  void find_sources();
   void find_wanted();
   Result<void> hold(uint32_t buffer, const TensorView& view);
+  void forget(uint32_t buffer);
+  Result<void> write_through(uint32_t buffer, const TensorView& view);
   void reach(std::optional<size_t> list, size_t index);
   void begin(size_t list);
   void pass(const package::Step& step);
   void evaluate(List& list, const std::vector<uint32_t>& inputs);
+  [[nodiscard]] std::optional<Dims> known_sizes(const std::vector<types::Dim>& dims) const;
   [[nodiscard]] std::optional<TensorView> view_of(uint32_t buffer, int depth = 0) const;
   [[nodiscard]] bool ends_lists(std::optional<size_t> list, size_t index);
 
@@ -84,9 +88,10 @@ class NestedValues {
   List main_{};
   std::vector<List> lists_;
   std::vector<std::vector<uint32_t>> inputs_;    // by list
+  std::map<uint32_t, uint32_t> source_of_;       // by buffer that lies where another one does: that one
   std::vector<bool> wanted_;                     // by buffer: some list begins with it
   std::map<uint32_t, Held> held_;                // by buffer
-  std::map<uint32_t, uint32_t> view_of_buffer_;  // what lies where another one does
+  std::map<uint32_t, uint32_t> view_of_buffer_;  // source_of_ of those whose step is passed
 };
 
 }  // namespace codetta::driver

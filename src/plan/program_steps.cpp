@@ -398,6 +398,8 @@ void ProgramPlanner::write_back(uint32_t block, const std::vector<uint32_t>& car
     if (next[i] == no_buffer) continue;
     if (may_write_at_once(plan_, units_, block, next[i], carried[i])) {
       rename(units_, block, next[i], carried[i]);
+      for (NestedGraph& nested : plan_.nested)
+        std::replace(nested.inputs.begin(), nested.inputs.end(), next[i], carried[i]);
       continue;
     }
     Unit copy;

@@ -464,6 +464,45 @@ TEST_F(ProgramBisect, WhatLoopsBeginWith) {
   }
 }
 
+// An index_put at another dim than the first writes through a view of what the branch reads.
+TEST_F(ProgramBisect, WhatIsWrittenThroughViews) {
+  const std::string text =
+      "def up(x):\n    return relu(x) + 1.0\n"
+      "def down(x):\n    return tanh(x) - 2.0\n"
+      "def f(x: f32[\"m\", 6], i: i32[2], p: bool):\n"
+      "    y = x * 0.5 + 1.0\n"
+      "    z = index_put(y, i, y[:, :2] + 30.0, dim=1)\n"
+      "    r = cond(p, up, down, z)\n"
+      "    return r\n";
+  for (const bool branch : {false, true}) {
+    const Bisected right =
+        run(text, {random_input("x", f32, {5, 6}, 1), index_input("i", i32, {2}, 6, 2), number_input("p", branch)},
+            branch ? "relu(x) + 1.0" : "tanh(x) - 2.0");
+    EXPECT_EQ(right.report.first_wrong, -1) << right.report.text;
+    ASSERT_EQ(right.of_line.size(), 1U) << right.report.text;
+    EXPECT_FALSE(right.of_line[0]->values.empty()) << right.report.text;
+  }
+}
+
+// Memory of sizes that the program computes is taken, and handed on, while it runs. What the inner loop leaves is
+// carried by the outer one in the same memory.
+TEST_F(ProgramBisect, LoopsOfSizesThatAreKnownLate) {
+  const std::string text =
+      "def more(i, x):\n    return i < 2\n"
+      "def turn(i, x):\n    y = x * 0.5 + 1.0\n    return i + 1, y\n"
+      "def outer(i, x):\n    j, y = while_loop(more, turn, 0, x * 2.0)\n    return i + 1, y\n"
+      "def f(x: f32[\"m\", 6], k: i32[2]):\n"
+      "    s = x[:k[1]] * 3.0\n"
+      "    i, y = while_loop(more, outer, 0, s)\n"
+      "    z = sum(y, dim=0)\n"
+      "    return z\n";
+  const Bisected right =
+      run(text, {random_input("x", f32, {8, 6}, 1), values_input("k", i32, {2}, {7, 5})}, "x * 0.5 + 1.0");
+  EXPECT_EQ(right.report.first_wrong, -1) << right.report.text;
+  ASSERT_EQ(right.of_line.size(), 4U) << right.report.text;
+  for (const BisectedStep* step : right.of_line) EXPECT_FALSE(step->values.empty()) << right.report.text;
+}
+
 // A product whose B is made as it is packed has the kernel that makes it beside its own: steps behind it keep theirs.
 TEST_F(ProgramObserve, StepsBehindAMadeFactorKeepTheirLines) {
   const auto program = Program::parse(
