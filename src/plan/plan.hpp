@@ -100,7 +100,7 @@ struct Plan {
   MemoryPlan memory;
   std::vector<FusionNote> notes;  // in the order of the decisions
   size_t tries = 0;               // of kernels while they were found, in branches and loops, too
-  Numerics numerics{};            // of programs; where it is strict, no kernel's epilogue contracts
+  Numerics numerics{};            // of programs; where it is strict, no epilogue contracts
 };
 
 // What kernels of GPUs may rely on that copy several elements at a time.

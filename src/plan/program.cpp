@@ -46,7 +46,9 @@ Result<Plan> ProgramPlanner::run() {
   add_user_strides();
   CODETTA_CHECK_OK(schedule(plan_, units_, [this](const Dim& dim) { return hint(dim); }));
   if (plan_.numerics.strict) {
-    for (PlannedKernel& kernel : plan_.kernels) kernel.lowered.program.contracts = false;
+    for (PlannedKernel& kernel : plan_.kernels) {
+      if (!kernel.user || kernel.hook) kernel.lowered.program.contracts = false;  // a user's is compiled as in any case
+    }
   }
   return std::move(plan_);
 }

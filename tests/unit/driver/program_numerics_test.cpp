@@ -179,6 +179,30 @@ TEST_F(ProgramNumerics, WhatIsToldOfThem) {
   EXPECT_NE(host({}), host({.strict = true})) << "kernels have other names";
 }
 
+// A kernel of the user's is compiled as in any case, but for what follows a result that it hands over.
+TEST_F(ProgramNumerics, KernelsOfTheUsersContract) {
+  const auto plan = [&](const std::string& source, bool strict) {
+    Context here = context();
+    const std::string called =
+        "def f(x: f32[\"m\", 8]):\n    h = user_kernel(\"twice\", x, out=\"f32[m, 8]\")\n    y = h * 3.0 + 1.0\n"
+        "    return y\n";
+    const auto program =
+        Program::parse(called, "f.py")->with_numerics({.strict = strict})->with_kernels({{"twice", source}});
+    return program.value().emit(Stage::Plan, Target::host(), {}, here).value();
+  };
+  const auto kernels = [](const std::string& text) {
+    int count = 0;
+    for (size_t at = 0; (at = text.find("no contraction", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  const std::string whole = "void twice(Tensor<const float, 2> x, Tensor<float, 2> y) {}";
+  EXPECT_EQ(kernels(plan(whole, true)), 1) << "that behind it alone: " << plan(whole, true);
+  EXPECT_EQ(kernels(plan(whole, false)), 0);
+  const std::string hands_over = "void twice(Tensor<const float, 2> x, Hook<float, 2> y) {}";
+  EXPECT_EQ(kernels(plan(hands_over, true)), 1) << plan(hands_over, true);
+  EXPECT_EQ(kernels(plan(hands_over, false)), 0);
+}
+
 // b is what x * w rounds to: nothing is left of the rounded product, and of the exact one what rounding it lost.
 TEST_F(ProgramNumerics, ChecksHoldAProgramToItsOwn) {
   constexpr int64_t count = 200;
