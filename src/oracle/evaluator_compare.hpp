@@ -52,7 +52,7 @@ typename Evaluator<T>::Related Evaluator<T>::related(ir::NodeId id) const {
     result.value = origins[0];
     return result;
   }
-  for (const size_t k : {0, 1}) {
+  for (const size_t k : {size_t{0}, size_t{1}}) {
     const Op op = graph_.node(origins[k]).op;
     if (op != Op::reduce_max && op != Op::reduce_min) continue;
     const ir::NodeId reduced = graph_.operands(origins[k])[0];
@@ -111,7 +111,7 @@ void Evaluator<T>::compare(ir::NodeId id, Block<T>& out) {
   // By element of either side: which of the value, or of the reduction's results, it is.
   std::array<std::vector<int64_t>, 2> place;
   if (both.value) {
-    for (const size_t k : {0, 1})
+    for (const size_t k : {size_t{0}, size_t{1}})
       place[k] = places(operands[k], both.extreme && k != both.whole ? *both.extreme : *both.value);
   }
   // By element of the value: which one of those that are reduced it is, by which the group.

@@ -106,6 +106,15 @@ static bool parts_differ(const ir::Graph& graph, NodeId join) {
                      [&](NodeId part) { return !(graph.type(part).shape[d] == graph.type(parts[0]).shape[d]); });
 }
 
+// Whether each part has elements, whatever its sizes: a map that selects looks for one in every part, and takes the
+// nearest where the position lies beside it.
+static bool parts_have_elements(const ir::Graph& graph, NodeId join) {
+  const auto d = static_cast<size_t>(graph.attr_as<ir::JoinAttr>(join).dim);
+  const auto parts = graph.operands(join);
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](NodeId part) { return graph.type(part).shape[d].lower_bound().value_or(0) > 0; });
+}
+
 std::vector<NodeId> RegionFinder::joins_in(NodeId join) const {
   std::vector<NodeId> joins, open{join};
   std::set<NodeId> seen;
@@ -148,6 +157,12 @@ std::optional<double> RegionFinder::apart_us(NodeId join) {
 
 bool RegionFinder::selects(NodeId join) {
   if (!options_.map_us || !parts_differ(graph_, join)) return false;
+  const std::vector<NodeId> joins = joins_in(join);
+  std::vector<NodeId> stored;  // were it not for this
+  std::copy_if(joins.begin(), joins.end(), std::back_inserter(stored),
+               [&](NodeId node) { return parts_differ(graph_, node); });
+  if (!std::all_of(stored.begin(), stored.end(), [&](NodeId node) { return parts_have_elements(graph_, node); }))
+    return false;
   KernelRegion whole;
   whole.stores = places_of(join, join, 0);
   if (whole.stores.empty()) return false;
@@ -155,10 +170,6 @@ bool RegionFinder::selects(NodeId join) {
   const Key key = key_of(whole);
   const auto known = decided_joins_.find(key);
   if (known != decided_joins_.end()) return known->second;
-  const std::vector<NodeId> joins = joins_in(join);
-  std::vector<NodeId> stored;  // were it not for this
-  std::copy_if(joins.begin(), joins.end(), std::back_inserter(stored),
-               [&](NodeId node) { return parts_differ(graph_, node); });
   for (const NodeId node : stored) stored_[node.index()] = true;
   std::optional<double> apart = 0;
   for (const NodeId node : stored) {

@@ -207,22 +207,35 @@ TEST(EmulatedMaps, JoinsSelectedByPosition) {
   ASSERT_TRUE(compiler) << compiler.error().render();
   constexpr const char* bodies[] = {
       // padding along a row, along two dims, of sizes that are not known
-      "y = concat(zeros(m, 2), silu(x), zeros(m, 1), dim=1)",
-      "t = concat(zeros(1, n), x * b, zeros(1, n), dim=0)\n    z1 = zeros(m + 2, 2)\n    y = concat(z1, t, z1, dim=1)",
+      "y = concat(zeros(m + 2, 2), silu(x), zeros(m + 2, 1), dim=1)",
+      "t = concat(zeros(1, n + 1), x * b, zeros(1, n + 1), dim=0)\n    z1 = zeros(m + 4, 2)\n    y = concat(z1, t, z1, "
+      "dim=1)",
       // parts with positions, indices, slices, another order, broadcasts; joins of equal parts in one of other sizes
-      "y = concat(x + cast(arange(n), f32), take(c, i), c[p // 2:, :] - b, expand(b, p, n), dim=0)",
-      "y = concat(x, concat(c, c * 2.0, dim=0), transpose(transpose(x) + 1.0)[:m // 2, :], dim=0)",
+      "y = concat(x + cast(arange(n + 1), f32), take(c, i), c[1:, :] - b, expand(b, p + 1, n + 1), dim=0)",
+      "y = concat(x, concat(c, c * 2.0, dim=0), transpose(transpose(x) + 1.0)[:m + 1, :], dim=0)",
       "y = where(concat(x > 0.0, c < 0.0, dim=0), 1.0, -concat(c, x, dim=0) * b)",
   };
   for (size_t k = 0; k < std::size(bodies); ++k) {
     if (!test::commit_takes(k, 2)) continue;
-    const std::string text = "def f(x: f32[\"m\", \"n\"], c: f32[\"p\", \"n\"], b: f32[1, \"n\"], i: i64[7]):\n    " +
-                             std::string(bodies[k]) + "\n    z = c * b\n    u = i + 1\n    return y, z, u\n";
-    for (const int64_t p : {9, 30}) {
-      const auto wrong = run(text, *device, *compiler, {}, nullptr, {}, {{"m", 5}, {"n", 37}, {"p", p}});
+    const std::string text =
+        "def f(x: f32[\"m + 2\", \"n + 1\"], c: f32[\"p + 2\", \"n + 1\"], b: f32[1, \"n + 1\"], i: i64[7],\n"
+        "      s: f32[\"m\", \"n\", \"p\"]):\n    " +
+        std::string(bodies[k]) + "\n    z = c * b\n    u = i + 1\n    v = s + 1.0\n    return y, z, u, v\n";
+    for (const int64_t p : {7, 28}) {
+      const auto wrong = run(text, *device, *compiler, {}, nullptr, {}, {{"m", 3}, {"n", 36}, {"p", p}});
       EXPECT_TRUE(wrong) << text << wrong.error().render();
       EXPECT_EQ(wrong ? *wrong : "", "") << text << p;
     }
+  }
+  // Parts that turn out to have no elements, behind one that has some and in front of it.
+  const std::string empty =
+      "def f(x: f32[\"m\", 8], c: f32[\"p\", 8]):\n    y = concat(x * 2.0, c, dim=0)\n    z = concat(c, x + 1.0, "
+      "dim=0)\n"
+      "    return y, z\n";
+  for (const auto& [m, p] : {std::pair<int64_t, int64_t>{5, 0}, {0, 5}, {0, 0}, {3, 2}}) {
+    const auto wrong = run(empty, *device, *compiler, {}, nullptr, {}, {{"m", m}, {"p", p}});
+    EXPECT_TRUE(wrong) << wrong.error().render();
+    EXPECT_EQ(wrong ? *wrong : "", "") << m << " " << p;
   }
 }
 

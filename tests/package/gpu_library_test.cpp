@@ -224,10 +224,10 @@ TEST(GpuLibraries, CountersOfAllKernelsAreClearedTogether) {
     const char* text;
     bool by_map;
   } cases[] = {
-      {"def f(x: f16[128, 16384], w: f16[16384, 256], z: f16[64, 16384], v: f16[16384, 512]):\n"
+      {"def f(x: f16[128, 16384], w: f16[16384, 256], z: f16[128, 16384], v: f16[16384, 512]):\n"
        "    a = x @ w\n    b = z @ v\n    return a, b\n",
        false},
-      {"def f(x: f16[128, 16384], w: f16[16384, 256], z: f16[64, 16384], v: f16[16384, 512], g: f16[16384]):\n"
+      {"def f(x: f16[128, 16384], w: f16[16384, 256], z: f16[128, 16384], v: f16[16384, 512], g: f16[16384]):\n"
        "    a = cast(rms_norm(x, g), f16) @ w\n    b = z @ v\n    return a, b\n",
        true},
   };

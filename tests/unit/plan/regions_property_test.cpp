@@ -247,29 +247,32 @@ TEST(RegionsProperty, JoinsSelectedByPosition) {
     const char* body;
     bool selected;
   } programs[] = {
-      {"y = concat(zeros(m, 2), silu(x), zeros(m, 1), dim=1)", true},
-      {"t = concat(zeros(1, n), x * b, zeros(1, n), dim=0)\n    e = zeros(m + 2, 2)\n    y = concat(e, t, e, dim=1)",
+      {"y = concat(zeros(m + 2, 2), silu(x), zeros(m + 2, 1), dim=1)", true},
+      {"t = concat(zeros(1, n + 1), x * b, zeros(1, n + 1), dim=0)\n    e = zeros(m + 4, 2)\n    y = concat(e, t, e, "
+       "dim=1)",
        true},
-      {"y = concat(x + cast(arange(n), f32), exp(c), c[p // 2:, :] - b, expand(b, p, n), dim=0)", true},
-      {"y = concat(x, concat(c, c * 2.0, dim=0), transpose(transpose(x) + 1.0)[:m // 2, :], dim=0)", true},
+      {"y = concat(x + cast(arange(n + 1), f32), exp(c), c[1:, :] - b, expand(b, p + 1, n + 1), dim=0)", true},
+      {"y = concat(x, concat(c, c * 2.0, dim=0), transpose(transpose(x) + 1.0)[:m + 1, :], dim=0)", true},
       {"y = where(concat(x > 0.0, c < 0.0, dim=0), 1.0, -concat(c, x, dim=0) * b)", true},
       {"t = concat(x, c, dim=0)\n    y = softmax(t) + t", true},
-      {"y = concat(zeros(0, n), x, c, dim=0) + concat(x, c, zeros(0, n), dim=0)", true},
-      // what cannot be followed is stored part by part, or in front
-      {"y = concat(x, reshape(reshape(c, (p * n,)), (p, n)), dim=0)", false},
+      // parts that may have no elements are stored part by part, and so is what cannot be followed, if not in front
+      {"y = concat(x, c[:p, :], dim=0)", false},
+      {"y = concat(zeros(0, n + 1), x, c, dim=0) + concat(x, c, zeros(0, n + 1), dim=0)", false},
+      {"y = concat(x, reshape(reshape(c, ((p + 2) * (n + 1),)), (p + 2, n + 1)), dim=0)", false},
       {"y = concat(x[::2, :], c, dim=0)", false},
       {"y = concat(x, max(c, dim=0), dim=0)", false},
       {"y = concat(softmax(x), c, dim=1)[:, n // 2:]", false},
   };
   for (const auto& program : programs) {
     const bool wide = std::string_view(program.body).find("softmax(x), c") != std::string_view::npos;
-    const std::string text = std::string("def f(x: f32[\"m\", \"n\"], c: f32[\"") + (wide ? "m\", \"p" : "p\", \"n") +
-                             "\"], b: f32[1, \"n\"], i: i64[7]):\n    " + program.body +
-                             "\n    z = c * 2.0\n    u = i + 1\n    v = b * 2.0\n    return y, z, u, v\n";
-    for (const int64_t p : {9, 2}) {
-      const Symbols symbols{{"m", 4}, {"n", 5}, {"p", p}};
+    const std::string text = std::string("def f(x: f32[\"m + 2\", \"n + 1\"], c: f32[\"") +
+                             (wide ? "m + 2\", \"p + 2" : "p + 2\", \"n + 1") +
+                             "\"], b: f32[1, \"n + 1\"], s: f32[\"m\", \"n\", \"p\"]):\n    " + program.body +
+                             "\n    z = c * 2.0\n    u = s + 1.0\n    v = b * 2.0\n    return y, z, u, v\n";
+    for (const int64_t p : {7, 0}) {
+      const Symbols symbols{{"m", 2}, {"n", 4}, {"p", p}};
       const size_t selecting_maps = of_text(text, symbols, selecting()).maps, maps = of_text(text, symbols).maps;
-      EXPECT_TRUE(selecting_maps < maps || !program.selected) << selecting_maps << " of " << maps << "\n" << text;
+      EXPECT_EQ(selecting_maps < maps, program.selected) << selecting_maps << " of " << maps << "\n" << text;
     }
   }
 }
