@@ -27,6 +27,7 @@ struct ProgramParameter {
   // donated[...]: a run may write to the memory that is bound to it, whose contents are lost. Nothing else that the run
   // is given may lie there (E0613), it may be written (E0213), and lies in one piece where the plan reuses it (E0610).
   bool donated = false;
+  int device = 0;  // which of the program's devices its memory belongs to; a number's is 0
 };
 
 // A parameter for known sizes.
@@ -51,6 +52,7 @@ struct ProgramShapes {
     // By dim: the name that the size of that room has ("y_capacity": in messages, headers and `--dim`), where a run
     // computes the dim; else empty.
     std::vector<std::string> rooms{};
+    int device = 0;  // as ProgramParameter::device
     [[nodiscard]] bool computed(int dim) const { return !rooms[static_cast<size_t>(dim)].empty(); }
   };
   std::vector<std::pair<std::string, int64_t>> symbols;  // in the order of the parameters that name them

@@ -154,9 +154,16 @@ struct SizeAttr {
   bool operator==(const SizeAttr&) const = default;
 };
 
+// Which of the program's devices has the value: 0 is the one that a program without such an attribute runs on.
+inline constexpr uint32_t max_devices = 64;
+struct DeviceAttr {
+  uint32_t device = 0;  // below max_devices
+  bool operator==(const DeviceAttr&) const = default;
+};
+
 using Attr = std::variant<std::monostate, LiteralAttr, CastAttr, ReduceAttr, PermuteAttr, ReshapeAttr, SplitAttr,
                           JoinAttr, MatmulAttr, InputAttr, SliceAttr, TakeAttr, IndexPutAttr, ScatterAttr, CondAttr,
-                          WhileAttr, ResultAttr, ExternAttr, UserKernelAttr, SizeAttr>;
+                          WhileAttr, ResultAttr, ExternAttr, UserKernelAttr, SizeAttr, DeviceAttr>;
 
 // The types of all results that the attribute of cond, while_loop, call_extern or user_kernel gives to its op; empty
 // for every other attribute, and for functions that aren't typed yet.

@@ -57,6 +57,7 @@ size_t attr_index(Op op) {
     case OpRule::control:
       if (op == Op::cond) return index_of<CondAttr>();
       if (op == Op::size_value) return index_of<SizeAttr>();
+      if (op == Op::to_device) return index_of<DeviceAttr>();
       return op == Op::while_loop ? index_of<WhileAttr>() : index_of<ResultAttr>();
     case OpRule::external:
       return op == Op::call_extern ? index_of<ExternAttr>() : index_of<UserKernelAttr>();

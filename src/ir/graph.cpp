@@ -136,6 +136,7 @@ struct AttrHash {
   }
   uint64_t operator()(const UserKernelAttr& a) const { return of(a.results, hash_of(a.name)); }
   uint64_t operator()(const SizeAttr& a) const { return hash_of(a.symbol); }
+  uint64_t operator()(const DeviceAttr& a) const { return a.device; }
 
  private:
   static uint64_t of(const GraphRef& graph) { return graph ? graph->hash() : 0; }

@@ -231,6 +231,21 @@ Inference infer_size(const OperandFacts& operand, Attr attr, const OperandNames&
   return Inferred{{DType::i64, false, {}}, std::move(attr), DType::i64, false};
 }
 
+Inference infer_device(const OperandFacts& operand, Attr attr) {
+  const uint32_t device = std::get_if<DeviceAttr>(&attr)->device;
+  if (device >= max_devices) {
+    return Complaint{Code::device_number, fmt::format("there is no device {}", static_cast<int32_t>(device)),
+                     fmt::format("a program has {} devices at most, counted from 0", max_devices),
+                     "count the program's devices from 0; which of the machine's they are, a context says "
+                     "(ContextOptions::devices, --devices)",
+                     -1};
+  }
+  TensorType type = *operand.type;
+  const DType dtype = type.dtype;
+  type.weak = false;
+  return Inferred{std::move(type), std::move(attr), dtype, false};
+}
+
 }  // namespace
 
 std::string public_name_defect(std::string_view name) {
@@ -396,6 +411,7 @@ Inference infer_control(Op op, std::span<const OperandFacts> operands, Attr attr
   if (op == Op::cond) return infer_cond(operands, std::move(attr), names);
   if (op == Op::while_loop) return infer_while(operands, std::move(attr));
   if (op == Op::size_value) return infer_size(operands[0], std::move(attr), names);
+  if (op == Op::to_device) return infer_device(operands[0], std::move(attr));
   const int32_t index = std::get_if<ResultAttr>(&attr)->index;
   std::vector<TensorType> results;
   if (operands[0].attr != nullptr) results = result_types(*operands[0].attr);

@@ -337,6 +337,11 @@ class Parser {
       CODETTA_CHECK_OK(key("symbol"));
       return Attr(SizeAttr{std::string(word())});
     }
+    if (op == Op::to_device) {
+      CODETTA_CHECK_OK(key("device"));
+      CODETTA_TRY(const int32_t device, small_integer());
+      return Attr(DeviceAttr{static_cast<uint32_t>(device)});
+    }
     if (op == Op::result) {
       CODETTA_CHECK_OK(key("index"));
       CODETTA_TRY(const int32_t index, small_integer());
@@ -381,7 +386,7 @@ class Parser {
     const bool has_one = rule == types::OpRule::index || rule == types::OpRule::cast || rule == types::OpRule::reduce ||
                          rule == types::OpRule::layout || rule == types::OpRule::matmul ||
                          rule == types::OpRule::indexed || rule == types::OpRule::external || op == Op::result ||
-                         op == Op::size_value;
+                         op == Op::size_value || op == Op::to_device;
     if (!has_one) return Attr();
     CODETTA_CHECK_OK(expect('('));
     Attr attr;

@@ -55,6 +55,7 @@ struct AttrText {
                        a.form == ExternForm::Out ? "out" : "alloc", types_text(a.results));
   }
   std::string operator()(const SizeAttr& a) const { return fmt::format("(symbol={})", a.symbol); }
+  std::string operator()(const DeviceAttr& a) const { return fmt::format("(device={})", a.device); }
   std::string operator()(const UserKernelAttr& a) const {
     return fmt::format("(name=\"{}\", results={})", base::escape_c(a.name), types_text(a.results));
   }

@@ -176,6 +176,10 @@ void Evaluator<T>::control(ir::NodeId id, Block<T>& out) {
   const Op op = graph_.node(id).op;
   if (op == Op::cond) return set_results(id, run_cond(id), out);
   if (op == Op::while_loop) return set_results(id, run_while(id), out);
+  if (op == Op::to_device) {
+    out = blocks_[graph_.operands(id)[0].index()];
+    return;
+  }
   const auto index = static_cast<size_t>(graph_.attr_as<ir::ResultAttr>(id).index);
   out = results_.at(graph_.operands(id)[0].index())[index];
 }

@@ -9,6 +9,7 @@
 #include "diag/diagnostic.hpp"
 #include "package/bytes.hpp"
 #include "package/serialize.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::package {
 namespace {

@@ -84,6 +84,7 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
     if (!cpu && !kernels && op == Op::call_extern)
       why = "extern functions work on host memory, and the tensors lie on the device";
     if (!cpu && !kernels && op == Op::size_value) why = "a value says a size, and Metal's host text does not read any";
+    if (op == Op::to_device) why = "values stay on one device";
     if (op == Op::user_kernel) {
       const std::string& name = graph.attr_as<ir::UserKernelAttr>(node).name;
       why = user_refusal(name);

@@ -231,7 +231,7 @@ Result<std::vector<size_t>> order_of_needs(const std::vector<std::set<size_t>>& 
 
 bool is_step(Op op) {
   return op == Op::index_put || op == Op::scatter || op == Op::cond || op == Op::while_loop || op == Op::result ||
-         op == Op::call_extern || op == Op::user_kernel || op == Op::size_value;
+         op == Op::call_extern || op == Op::user_kernel || op == Op::size_value || op == Op::to_device;
 }
 
 Result<ProgramRegions> find_regions(const ir::Graph& graph, const Refusal& refuses, const RegionOptions& options) {
