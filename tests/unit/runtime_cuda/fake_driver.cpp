@@ -34,11 +34,18 @@ Context contexts[8];
 struct Stream {
   Context* owner = nullptr;
 };
+struct Event {
+  Context* owner = nullptr;
+  codetta::test::Seen seen;
+  const void* origin = nullptr;  // of the capture that it was recorded in
+};
 struct Module {
   std::string image;
+  Context* owner = nullptr;
 };
 struct Function {
   std::string name;
+  Context* owner = nullptr;
   size_t parameter_bytes = 0;  // said by the image ("name:bytes"), else by the test
 };
 
@@ -76,7 +83,13 @@ Status uses(StreamHandle stream) {
   return Status::CaptureImplicit;
 }
 
+void move_elements(const codetta::gpu::MoveParams& params);
 void compute(const FakeLaunch& launch) {
+  if (codetta::gpu::MoveParams move{};
+      state.moves && launch.function == "codetta_step_move" && launch.parameters.size() >= sizeof move) {
+    std::memcpy(&move, launch.parameters.data(), sizeof move);
+    move_elements(move);
+  }
   codetta::gpu::Params<0, 1, 1, 0> params{};
   if (!state.computes || launch.function != "codetta_gemm" || launch.parameters.size() < sizeof params) return;
   std::memcpy(&params, launch.parameters.data(), sizeof params);
@@ -106,6 +119,78 @@ std::string image_text(const char* image) {
 }
 
 Context* current() { return state.contexts().empty() ? nullptr : static_cast<Context*>(state.contexts().back()); }
+
+// ---- what is looked at (FakeDriver::looks)
+void wrong(const std::string& what) {
+  if (std::find(state.wrong.begin(), state.wrong.end(), what) == state.wrong.end()) state.wrong.push_back(what);
+}
+Context* owner_of(StreamHandle stream) {
+  return stream == nullptr ? current() : reinterpret_cast<Stream*>(stream)->owner;
+}
+codetta::test::StreamKey key_of(StreamHandle stream) { return {owner_of(stream), stream}; }
+std::string device_text(const Context* context) {
+  return context == nullptr ? "no device" : "device " + std::to_string(context->device);
+}
+// Where an address lies, if that is memory of the driver's.
+const std::pair<const uint64_t, size_t>* allocation_of(uint64_t address) {
+  auto at = state.allocations.upper_bound(address);
+  if (at == state.allocations.begin()) return nullptr;
+  --at;
+  return address < at->first + std::max<size_t>(at->second, 1) ? &*at : nullptr;
+}
+// Work that uses memory at these addresses; `places`: of how many devices that may be.
+void look(const std::string& what, StreamHandle stream, const std::vector<uint64_t>& addresses, bool anywhere = false) {
+  if (!state.looks) return;
+  Context* const owner = owner_of(stream);
+  if (owner != current())
+    wrong(what + ": the stream is of " + device_text(owner) + ", and the thread is on " + device_text(current()));
+  const uint64_t number = state.order.begin(key_of(stream));
+  bool one_here = addresses.empty();
+  std::set<uint64_t> pieces;
+  for (const uint64_t address : addresses) {
+    const auto* piece = allocation_of(address);
+    if (piece == nullptr) continue;
+    pieces.insert(piece->first);
+    const int device = state.owners[piece->first];
+    one_here = one_here || (owner != nullptr && device == owner->device);
+    if (!anywhere && (owner == nullptr || device != owner->device))
+      wrong(what + " on " + device_text(owner) + " uses memory of device " + std::to_string(device));
+  }
+  if (anywhere && !one_here) wrong(what + " between other devices than " + device_text(owner));
+  for (const uint64_t piece : pieces) {
+    if (std::string late = state.order.use(key_of(stream), number, piece, what); !late.empty()) wrong(late);
+  }
+}
+// All words that a launch passes: those that are addresses are looked at.
+void look(const FakeLaunch& launch, const Function& function) {
+  if (!state.looks) return;
+  if (function.owner != current())
+    wrong(launch.function + " is loaded on " + device_text(function.owner) + ", and launched on " +
+          device_text(current()));
+  std::vector<std::byte> bytes = launch.parameters;
+  for (const std::vector<std::byte>& one : launch.each) {
+    bytes.insert(bytes.end(), one.begin(), one.end());
+    bytes.resize((bytes.size() + 7) / 8 * 8);
+  }
+  std::vector<uint64_t> words(bytes.size() / 8);
+  if (!words.empty()) std::memcpy(words.data(), bytes.data(), 8 * words.size());
+  look(launch.function, launch.config.stream, words);
+}
+
+void move_elements(const codetta::gpu::MoveParams& params) {
+  const auto bytes = static_cast<size_t>(params.element_bytes);
+  for (long long i = 0; i < params.count; ++i) {
+    long long rest = i, to = 0, from = 0;
+    for (int d = params.rank; d-- > 0;) {
+      to += rest % params.size[d] * params.to_stride[d];
+      from += rest % params.size[d] * params.from_stride[d];
+      rest /= params.size[d];
+    }
+    const void* source = &params.bits;
+    if (params.from != nullptr) source = static_cast<const char*>(params.from) + from * params.element_bytes;
+    std::memcpy(static_cast<char*>(params.to) + to * params.element_bytes, source, bytes);
+  }
+}
 
 int attribute_value(int attribute) {
   switch (attribute) {
@@ -219,6 +304,7 @@ Status cuDeviceGetCount(int* count) {
 }
 Status cuDeviceGet(DeviceId* device, int ordinal) {
   ENTER("cuDeviceGet");
+  if (ordinal < 0 || ordinal >= state.devices) return Status::InvalidDevice;
   *device = ordinal;
   return Status::Success;
 }
@@ -304,6 +390,7 @@ Status cuMemFree_v2(DeviceAddress address) {
   ENTER("cuMemFree_v2");
   if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   if (state.allocations.erase(address) == 0) return Status::InvalidValue;
+  state.order.freed(address);
   std::free(reinterpret_cast<void*>(address));
   return Status::Success;
 }
@@ -324,22 +411,45 @@ Status cuMemFreeHost(void* memory) {
 Status cuMemcpyHtoDAsync_v2(DeviceAddress to, const void* from, size_t bytes, StreamHandle stream) {
   ENTER("cuMemcpyHtoDAsync_v2");
   if (const Status spoiled = uses(stream); spoiled != Status::Success) return spoiled;
+  look("a copy from the host", stream, {to});
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return Status::Success;
 }
-Status cuMemcpyDtoHAsync_v2(void* to, DeviceAddress from, size_t bytes, StreamHandle) {
+Status cuMemcpyDtoHAsync_v2(void* to, DeviceAddress from, size_t bytes, StreamHandle stream) {
   ENTER("cuMemcpyDtoHAsync_v2");
+  look("a copy to the host", stream, {from});
   std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return Status::Success;
 }
-Status cuMemcpyDtoDAsync_v2(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle) {
+Status cuMemcpyDtoDAsync_v2(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream) {
   ENTER("cuMemcpyDtoDAsync_v2");
+  look("a copy within a device", stream, {to, from});
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return Status::Success;
+}
+// Between any two places that addresses tell.
+Status cuMemcpyAsync(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream) {
+  ENTER("cuMemcpyAsync");
+  if (const Status spoiled = uses(stream); spoiled != Status::Success) return spoiled;
+  look("a copy between devices", stream, {to, from}, true);
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return Status::Success;
+}
+Status cuDeviceCanAccessPeer(int* can, DeviceId device, DeviceId peer) {
+  ENTER("cuDeviceCanAccessPeer");
+  *can = device != peer ? 1 : 0;
+  return Status::Success;
+}
+Status cuCtxEnablePeerAccess(ContextHandle peer, unsigned) {
+  ENTER("cuCtxEnablePeerAccess");
+  if (current() == nullptr || peer == nullptr) return Status::InvalidContext;
+  const bool added = state.peers.emplace(current()->device, reinterpret_cast<Context*>(peer)->device).second;
+  return added ? Status::Success : static_cast<Status>(704);  // it is enabled already
 }
 Status cuMemsetD8Async(DeviceAddress to, unsigned char value, size_t count, StreamHandle stream) {
   ENTER("cuMemsetD8Async");
   if (const Status spoiled = uses(stream); spoiled != Status::Success) return spoiled;
+  look("filling", stream, {to});
   std::memset(reinterpret_cast<void*>(to), value, count);
   return Status::Success;
 }
@@ -370,12 +480,14 @@ Status cuStreamCreate(StreamHandle* stream, unsigned) {
 Status cuStreamDestroy_v2(StreamHandle stream) {
   ENTER("cuStreamDestroy_v2");
   if (state.streams.erase(stream) == 0) return Status::InvalidHandle;
+  state.order.forget(stream);
   delete reinterpret_cast<Stream*>(stream);
   return Status::Success;
 }
-Status cuStreamSynchronize(StreamHandle) {
+Status cuStreamSynchronize(StreamHandle stream) {
   ENTER("cuStreamSynchronize");
   if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
+  if (state.looks) state.order.host_waits(key_of(stream));
   return Status::Success;
 }
 Status cuStreamGetCtx(StreamHandle stream, ContextHandle* context) {
@@ -397,22 +509,40 @@ Status cuThreadExchangeStreamCaptureMode(int* mode) {
 }
 Status cuEventCreate(EventHandle* event, unsigned) {
   ENTER("cuEventCreate");
-  *event = reinterpret_cast<EventHandle>(new int(0));
+  *event = reinterpret_cast<EventHandle>(new Event{current(), {}, nullptr});
   ++state.events;
   return Status::Success;
 }
 Status cuEventDestroy_v2(EventHandle event) {
   ENTER("cuEventDestroy_v2");
-  delete reinterpret_cast<int*>(event);
+  delete reinterpret_cast<Event*>(event);
   --state.events;
   return Status::Success;
 }
-Status cuEventRecord(EventHandle, StreamHandle) {
+Status cuEventRecord(EventHandle event, StreamHandle stream) {
   ENTER("cuEventRecord");
+  auto& recorded = *reinterpret_cast<Event*>(event);
+  if (state.looks && recorded.owner != owner_of(stream))
+    wrong("an event of " + device_text(recorded.owner) + " is recorded on " + device_text(owner_of(stream)));
+  if (state.looks) recorded.seen = state.order.record(key_of(stream));
+  recorded.origin = state.capturing.count(stream) == 0 ? nullptr
+                    : state.forked.count(stream) == 0  ? stream
+                                                       : state.forked[stream];
   return Status::Success;
 }
-Status cuEventSynchronize(EventHandle) {
+// A stream that waits for work of a capture becomes part of it.
+Status cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
+  ENTER("cuStreamWaitEvent");
+  const auto& awaited = *reinterpret_cast<const Event*>(event);
+  if (state.looks) state.order.wait(key_of(stream), awaited.seen);
+  if (awaited.origin == nullptr || state.capturing.count(stream) != 0) return Status::Success;
+  state.capturing.insert(stream);
+  state.forked[stream] = awaited.origin;
+  return Status::Success;
+}
+Status cuEventSynchronize(EventHandle event) {
   ENTER("cuEventSynchronize");
+  if (state.looks) state.order.host_waits(reinterpret_cast<Event*>(event)->seen);
   return Status::Success;
 }
 Status cuEventElapsedTime(float* milliseconds, EventHandle, EventHandle) {
@@ -423,7 +553,7 @@ Status cuEventElapsedTime(float* milliseconds, EventHandle, EventHandle) {
 Status cuModuleLoadData(ModuleHandle* module, const void* image) {
   ENTER("cuModuleLoadData");
   if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
-  *module = reinterpret_cast<ModuleHandle>(new Module{image_text(static_cast<const char*>(image))});
+  *module = reinterpret_cast<ModuleHandle>(new Module{image_text(static_cast<const char*>(image)), current()});
   ++state.modules;
   return Status::Success;
 }
@@ -438,12 +568,13 @@ Status cuModuleUnload(ModuleHandle module) {
 Status cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
   ENTER("cuModuleGetFunction");
   if (reinterpret_cast<Module*>(module)->image.find(name) == std::string::npos) return Status::NotFound;
-  static std::map<std::string, Function> functions;
+  static std::map<std::pair<Context*, std::string>, Function> functions;
   const std::string& image = reinterpret_cast<Module*>(module)->image;
   const size_t said = image.find(std::string(name) + ":");
   const size_t bytes =
       said == std::string::npos ? 0 : std::strtoull(image.c_str() + said + std::strlen(name) + 1, nullptr, 10);
-  *function = reinterpret_cast<FunctionHandle>(&(functions[image + name] = Function{name, bytes}));
+  Context* const owner = reinterpret_cast<Module*>(module)->owner;
+  *function = reinterpret_cast<FunctionHandle>(&(functions[{owner, image + name}] = Function{name, owner, bytes}));
   return Status::Success;
 }
 Status cuFuncGetAttribute(int* value, int attribute, FunctionHandle) {
@@ -488,6 +619,7 @@ Status cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, voi
   launch.parameters.resize(said != 0 ? said : step != 0 ? step : state.parameter_bytes);
   if (!launch.parameters.empty()) std::memcpy(launch.parameters.data(), parameters[0], launch.parameters.size());
   if (config->stream != nullptr && state.streams.count(config->stream) == 0) return Status::InvalidHandle;
+  look(launch, *reinterpret_cast<Function*>(function));
   if (state.capturing.count(config->stream) != 0) {
     state.captured.push_back(std::move(launch));
     return Status::Success;
@@ -506,7 +638,21 @@ Status cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
   ENTER("cuStreamEndCapture");
   if (state.capturing.erase(stream) == 0) return Status::InvalidValue;
   *graph = nullptr;
+  bool joined = true;  // by waiting for the last work of every stream that has become part of it
+  for (auto at = state.forked.begin(); at != state.forked.end();) {
+    const auto& [fork, origin] = *at;
+    if (origin != stream) {
+      ++at;
+      continue;
+    }
+    const auto* handle = reinterpret_cast<const Stream*>(fork);
+    joined = joined && (!state.looks || state.order.follows(key_of(stream), {handle->owner, fork}));
+    state.capturing.erase(fork);
+    state.invalidated.erase(fork);
+    at = state.forked.erase(at);
+  }
   if (state.invalidated.erase(stream) != 0) return Status::CaptureInvalidated;
+  if (!joined) return static_cast<Status>(904);  // unjoined
   *graph = reinterpret_cast<GraphHandle>(new std::vector<FakeLaunch>(state.captured));
   ++state.graphs;
   return Status::Success;

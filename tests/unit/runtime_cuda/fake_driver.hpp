@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/cuda/abi.hpp"
+#include "unit/runtime_cuda/fake_order.hpp"
 
 namespace codetta::test {
 
@@ -55,20 +56,28 @@ struct FakeDriver {
   bool has_tensor_maps = true;   // from 9.0 on
   int max_threads = 384;         // of a block, of every kernel
   bool computes = false;         // launches of "codetta_gemm" store the f32 product, for kernels without tensor maps
+  bool moves = false;            // launches of "codetta_step_move" do what they are asked for
+  // Whether work is looked at: that it is of the context of its thread, uses memory of its device alone but for copies
+  // from place to place, and is ordered behind work of other streams on the same memory. What is wrong is told there.
+  bool looks = false;
+  std::vector<std::string> wrong{};
   // What happened.
   std::vector<std::string> calls;  // symbols, in order
   std::vector<FakeLaunch> launches;
   std::vector<FakeTensorMap> tensor_maps;
-  std::map<uint64_t, size_t> allocations;                // address -> bytes
-  std::map<uint64_t, int> owners;                        // address -> device
-  std::set<const void*> streams;                         // alive
-  std::set<const void*> capturing;                       // streams under capture
-  std::set<const void*> invalidated;                     // those whose capture an unsafe call has spoiled
-  std::vector<FakeLaunch> captured;                      // of the stream that was captured last
-  int graphs = 0, executables = 0;                       // alive
-  bool implicit_capture = false;                         // a blocking stream of the context is captured
-  std::map<std::string, int> dynamic_shared;             // by function
-  int modules = 0, events = 0, retained = 0;             // alive
+  std::map<uint64_t, size_t> allocations;     // address -> bytes
+  std::map<uint64_t, int> owners;             // address -> device
+  std::set<const void*> streams;              // alive
+  std::set<const void*> capturing;            // streams under capture
+  std::set<const void*> invalidated;          // those whose capture an unsafe call has spoiled
+  std::map<const void*, const void*> forked;  // of these: that have become part of another one's capture
+  std::vector<FakeLaunch> captured;           // of the stream that was captured last
+  int graphs = 0, executables = 0;            // alive
+  bool implicit_capture = false;              // a blocking stream of the context is captured
+  std::map<std::string, int> dynamic_shared;  // by function
+  int modules = 0, events = 0, retained = 0;  // alive
+  std::set<std::pair<int, int>> peers;        // device, and whose memory it reaches
+  FakeOrder order;
   int pinned = 0;                                        // pieces of host memory, alive
   std::map<std::thread::id, std::vector<void*>> stacks;  // of contexts, by thread
   int capture_mode = 0;

@@ -63,8 +63,6 @@ SAME(hipMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (DeviceAddress to, const void* fr
      (to, from, bytes, stream))
 SAME(hipMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void* to, DeviceAddress from, size_t bytes, StreamHandle stream),
      (to, from, bytes, stream))
-SAME(hipMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2,
-     (DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream), (to, from, bytes, stream))
 SAME(hipMemsetD8Async, cuMemsetD8Async, (DeviceAddress to, unsigned char value, size_t count, StreamHandle stream),
      (to, value, count, stream))
 SAME(hipStreamCreateWithFlags, cuStreamCreate, (StreamHandle * stream, unsigned flags), (stream, flags))
@@ -88,6 +86,9 @@ SAME(hipGraphDestroy, cuGraphDestroy, (GraphHandle graph), (graph))
 SAME(hipEventCreateWithFlags, cuEventCreate, (EventHandle * event, unsigned flags), (event, flags))
 SAME(hipEventDestroy, cuEventDestroy_v2, (EventHandle event), (event))
 SAME(hipEventRecord, cuEventRecord, (EventHandle event, StreamHandle stream), (event, stream))
+SAME(hipStreamWaitEvent, cuStreamWaitEvent, (StreamHandle stream, EventHandle event, unsigned flags),
+     (stream, event, flags))
+SAME(hipDeviceCanAccessPeer, cuDeviceCanAccessPeer, (int* can, DeviceId device, DeviceId peer), (can, device, peer))
 SAME(hipEventSynchronize, cuEventSynchronize, (EventHandle event), (event))
 SAME(hipEventElapsedTime, cuEventElapsedTime, (float* milliseconds, EventHandle start, EventHandle end),
      (milliseconds, start, end))
@@ -116,8 +117,31 @@ Status hipModuleLoadData(ModuleHandle* module, const void* image) {
   return cuModuleLoadData(module, payload.empty() ? image : payload.data());
 }
 
-// Memory that it does not know is an error.
+// Between devices, too.
+Status cuMemcpyAsync(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream);
+Status cuMemcpyDtoDAsync_v2(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream);
 Status cuPointerGetAttributes(unsigned count, int* attributes, void** values, DeviceAddress address);
+Status hipMemcpyDtoDAsync(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream) {
+  const OnDevice here;
+  int which = pointer_device_ordinal, devices[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    void* device = &devices[i];
+    cuPointerGetAttributes(1, &which, &device, i == 0 ? to : from);
+  }
+  return devices[0] == devices[1] ? cuMemcpyDtoDAsync_v2(to, from, bytes, stream)
+                                  : cuMemcpyAsync(to, from, bytes, stream);
+}
+Status cuCtxEnablePeerAccess(ContextHandle peer, unsigned flags);
+Status hipDeviceEnablePeerAccess(DeviceId peer, unsigned flags) {
+  const OnDevice here;
+  ContextHandle context = nullptr;
+  cuDevicePrimaryCtxRetain(&context, peer);
+  cuDevicePrimaryCtxRelease_v2(peer);
+  return cuCtxEnablePeerAccess(context, flags);
+}
+Status hipGetLastError() { return Status::Success; }
+
+// Memory that it does not know is an error.
 Status hipDrvPointerGetAttributes(unsigned count, int* attributes, void** values, DeviceAddress address) {
   const OnDevice here;
   unsigned type = 0;
@@ -207,6 +231,7 @@ Status cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, voi
 Status hipModuleLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, StreamHandle stream,
                              void** parameters, void** extra) {
+  const OnDevice here;
   const LaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, nullptr, 0};
   return cuLaunchKernelEx(&config, function, parameters, extra);
 }
@@ -214,6 +239,7 @@ Status hipModuleLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned 
 Status hipModuleLaunchCooperativeKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                         StreamHandle stream, void** parameters) {
+  const OnDevice here;
   LaunchAttribute together{};
   together.id = launch_cooperative;
   together.value.flag = 1;
