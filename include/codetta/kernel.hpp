@@ -40,9 +40,9 @@ struct ContextOptions {
   // The GPUs of programs over several devices, in the program's order; one may stand there more than once. Empty:
   // `device` and those behind it. Otherwise the first is `device` (else E0703).
   std::vector<int> devices{};
-  std::string cuda_home{};              // folder of a CUDA toolkit, searched before the usual places
-  std::string cuda_driver{};            // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
-  std::string nvrtc{};                  // file of NVRTC; "" = looked for
+  std::string cuda_home{};    // folder of a CUDA toolkit, searched before the usual places
+  std::string cuda_driver{};  // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
+  std::string nvrtc{};        // file of NVRTC; "" = looked for
   // What compiles CUDA kernels: "nvrtc"; "nvcc", of cuda_home, the search path or /usr/local/cuda; the absolute path of
   // an nvcc; "" = NVRTC, and nvcc where none is found and no file of it is named. Else E0703.  CODETTA_CUDA_COMPILER
   std::string cuda_compiler{};

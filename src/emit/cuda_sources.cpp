@@ -6,6 +6,7 @@
 
 #include "plan/copy_engine.hpp"
 #include "plan/families_cuda.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::emit {
 

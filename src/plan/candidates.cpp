@@ -19,6 +19,7 @@
 #include "plan/families_metal.hpp"
 #include "plan/parameters.hpp"
 #include "plan/vendor.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::plan {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/expected.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/hip_clang.hpp"
 
