@@ -338,8 +338,7 @@ struct Check {
 // Every buffer lies on its Buffer::device, and steps in a scope touch buffers of its device alone, but for Copy, which
 // stands anywhere. Steps of one device run in the order of the list; those of two at the same time, as long as no Copy
 // between the two comes in between: it begins when the steps in front of it have ended on both, and both go on behind
-// it. A run begins on all devices behind what the caller's stream had to do, and that stream goes on when all have
-// ended.
+// it. A run begins on all devices behind what the caller's stream had to do; that stream goes on when all have ended.
 struct EnterDevice {
   uint32_t device = 0;
   bool operator==(const EnterDevice&) const = default;
