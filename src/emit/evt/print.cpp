@@ -9,6 +9,7 @@
 #include "emit/evt/functions.hpp"
 #include "emit/evt/nodes.hpp"
 #include "emit/evt/views.hpp"
+#include "ir/analyses.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::emit::evt {

@@ -10,6 +10,7 @@
 
 #include "emit/evt/evt.hpp"
 #include "emit/host/text.hpp"
+#include "ir/analyses.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::emit::evt {

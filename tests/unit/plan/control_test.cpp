@@ -260,14 +260,14 @@ TEST(PlanControl, GpusRunBranchesLoopsAndWritesAtIndices) {
     EXPECT_TRUE(planned) << body << planned.error().render();
   }
   // Also what a function allocates in a branch or in a turn, with a size that only it knows.
-  for (const Target& target : {gpu, Target{Backend::hip, CpuIsa::generic, "gfx942"}}) {
+  for (const Target& of_gpu : {gpu, Target{Backend::hip, CpuIsa::generic, "gfx942"}}) {
     const auto allocated = plan_of(
         "def one(i, x):\n    return i, sum(call_extern(\"g\", x, out=\"f32[k, 8]\", form=\"alloc\"), dim=0) + x\n"
         "def other(i, x):\n    return i, x * 2.0\n"
         "def more(i, x):\n    return i < 4\n"
         "def turn(i, x):\n    j, y = cond(i % 2 == 0, one, other, i, x)\n    return j + 1, y\n"
         "def f(x: f32[8, 8]):\n    i, y = while_loop(more, turn, 0, x)\n    return y\n",
-        target);
+        of_gpu);
     ASSERT_TRUE(allocated) << allocated.error().render();
     EXPECT_FALSE(package::find_defect(package_of(*allocated)));
   }
