@@ -16,7 +16,7 @@ from codetta_reference import LanguageError, Value
 PROGRAM = [  # in the order of src/frontend/functions.def
     "matmul", "transpose", "concat", "squeeze", "unsqueeze", "expand", "full", "zeros", "ones", "arange", "take",
     "embedding", "gather", "index_put", "scatter", "softmax", "log_softmax", "layer_norm", "rms_norm", "rope", "cond",
-    "while_loop", "call_extern", "user_kernel",
+    "while_loop", "call_extern", "user_kernel", "to_device",
 ]
 EXTERN = {}  # what call_extern and user_kernel stand for: name -> function of Values that gives a list of Values
 
@@ -262,6 +262,13 @@ def call_extern(symbol, *values, out, form="out"):
 
 def user_kernel(name, *values, out):
     return call_extern(name, *values, out=out)
+
+
+def to_device(x, device):
+    """Where a value lies changes nothing of what it is."""
+    if not 0 <= device < 64:
+        raise LanguageError(f"there is no device {device}")
+    return x
 
 
 def load_program(text, sizes, name=None):

@@ -29,6 +29,7 @@
 #include "frontend/lower.hpp"
 #include "frontend/parser.hpp"
 #include "ir/analyses.hpp"
+#include "ir/devices.hpp"
 #include "opt/passes.hpp"
 #include "package/factors.hpp"
 #include "package/gpu_call.hpp"
@@ -171,8 +172,9 @@ Result<package::Package> package_of(const CompiledProgramState& state) {
 }
 
 ProgramParameter parameter(const std::string& name, const ir::TensorType& type, bool is_scalar = false,
-                           bool donated = false) {
-  return {name, is_scalar ? std::string(dtype_name(type.dtype)) : ir::to_string(type), donated};
+                           bool donated = false, uint32_t device = 0) {
+  return {name, is_scalar ? std::string(dtype_name(type.dtype)) : ir::to_string(type), donated,
+          static_cast<int>(device)};
 }
 
 // Each once, in the order of the first calls.
@@ -255,16 +257,18 @@ Numerics Program::numerics() const { return state_->numerics; }
 std::vector<ProgramParameter> Program::parameters() const {
   std::vector<ProgramParameter> result;
   for (const ir::GraphInput& input : state_->graph.inputs())
-    result.push_back(driver::parameter(input.name, state_->graph.type(input.node), input.is_scalar, input.donated));
+    result.push_back(driver::parameter(input.name, state_->graph.type(input.node), input.is_scalar, input.donated,
+                                       input.device));
   return result;
 }
 
 std::vector<ProgramParameter> Program::outputs() const {
   std::vector<ProgramParameter> result;
+  const std::vector<uint32_t> devices = ir::devices_of(state_->graph);
   for (const ir::GraphOutput& output : state_->graph.outputs()) {
     ir::TensorType type = state_->graph.type(output.node);
     type.dtype = output.dtype;
-    result.push_back(driver::parameter(output.name, type));
+    result.push_back(driver::parameter(output.name, type, false, false, devices[output.node.index()]));
   }
   return result;
 }

@@ -11,6 +11,7 @@
 #include "diag/diagnostic.hpp"
 #include "driver/problem.hpp"
 #include "driver/program_state.hpp"
+#include "ir/devices.hpp"
 #include "ir/output_rooms.hpp"
 #include "types/convert.hpp"
 #include "types/dtype.hpp"
@@ -207,6 +208,7 @@ Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedA
   ProgramShapes result;
   result.symbols = std::move(symbols.values);
   const std::vector<ir::OutputRoom> rooms = ir::output_rooms(graph);
+  const std::vector<uint32_t> devices = ir::devices_of(graph);
   for (size_t o = 0; o < rooms.size(); ++o) {
     const ir::GraphOutput& output = graph.outputs()[o];
     const types::Shape& shape = graph.type(output.node).shape;
@@ -229,7 +231,8 @@ Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedA
           .reason(fmt::format("a tensor has at most {}", max_rank))
           .help("reshape it");
     }
-    result.outputs.push_back({output.name, output.dtype, Dims(sizes), rooms[o].names});
+    result.outputs.push_back({output.name, output.dtype, Dims(sizes), rooms[o].names,
+                              static_cast<int>(devices[output.node.index()])});
   }
   return result;
 }

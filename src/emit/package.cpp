@@ -205,6 +205,8 @@ Result<package::Package> emit_package(const plan::Plan& plan, const PackageOptio
   result.buffers = plan.buffers;
   result.pools = plan.pools;
   result.result_count = plan.result_count;
+  for (const package::Buffer& buffer : plan.buffers)
+    result.device_count = std::max(result.device_count, buffer.device + 1);
   result.build_id = options.build_id;
   KernelTable table;
   std::vector<uint32_t> places;

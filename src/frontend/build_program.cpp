@@ -286,6 +286,12 @@ CallOutcome emit_external(Emitter emit, const FunctionInfo& info, const Argument
   return with_results(emit, node, ranks);
 }
 
+// Binding says what is no device.
+CallOutcome emit_to_device(Emitter emit, const FunctionInfo& info, const Arguments& arguments) {
+  const int64_t said = std::clamp<int64_t>(integer_of(info, arguments, 1), INT32_MIN, INT32_MAX);
+  return Values{emit.op(Op::to_device, {arguments[0].value}, ir::DeviceAttr{static_cast<uint32_t>(said)})};
+}
+
 }  // namespace
 
 CallOutcome emit_program_call(FunctionBuilder& builder, const FunctionInfo& info, const Arguments& arguments,
@@ -326,6 +332,8 @@ CallOutcome emit_program_call(FunctionBuilder& builder, const FunctionInfo& info
     case Lowering::CallExtern:
     case Lowering::UserKernel:
       return emit_external(emit, info, arguments);
+    case Lowering::ToDevice:
+      return emit_to_device(emit, info, arguments);
     default:
       break;
   }

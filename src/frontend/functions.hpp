@@ -69,6 +69,7 @@ enum class Lowering : uint8_t {  // from Matmul on of programs only
   WhileLoop,
   CallExtern,
   UserKernel,
+  ToDevice,
   Unavailable,  // known, rejected with what to write instead
 };
 

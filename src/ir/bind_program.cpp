@@ -7,6 +7,7 @@
 #include "ir/analyses.hpp"
 #include "ir/bind.hpp"
 #include "ir/bind_values.hpp"
+#include "ir/devices.hpp"
 
 namespace codetta::ir {
 namespace {
@@ -120,7 +121,7 @@ Result<Graph> bind_program(const ProgramFunction& function) {
   }
   CODETTA_TRY(Graph graph, std::move(builder).finish());
   CODETTA_CHECK_OK(check_sizes(function, graph));
-  return graph;
+  return placed(std::move(graph));
 }
 
 }  // namespace codetta::ir

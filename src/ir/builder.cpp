@@ -139,11 +139,18 @@ NodeId GraphBuilder::intern(Op op, std::span<const NodeId> operands, Attr attr, 
 NodeId GraphBuilder::add_input(const Graph& graph, const GraphInput& input) {
   const NodeId id = add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
   graph_.inputs_.back().donated = input.donated;
+  graph_.inputs_.back().device = input.device;
   return id;
 }
 
 void GraphBuilder::donate(NodeId input) {
   for (GraphInput& known : graph_.inputs_) known.donated = known.donated || known.node == input;
+}
+
+void GraphBuilder::lay_on(NodeId input, uint32_t device) {
+  for (GraphInput& known : graph_.inputs_) {
+    if (known.node == input) known.device = static_cast<uint8_t>(device);
+  }
 }
 
 NodeId GraphBuilder::add_input(std::string name, TensorType type, bool is_scalar, diag::Span span) {

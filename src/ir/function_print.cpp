@@ -275,6 +275,8 @@ class FunctionPrinter {
       arguments =
           fmt::format("\"{}\", {}, {}{}", base::escape_json(external->symbol), arguments, out_text(external->results),
                       external->form == ExternForm::Alloc ? ", form=\"alloc\"" : "");
+    if (const auto* place = std::get_if<DeviceAttr>(&value.attr))
+      arguments += fmt::format(", {}", static_cast<int32_t>(place->device));
     if (const auto* kernel = std::get_if<UserKernelAttr>(&value.attr))
       arguments = fmt::format("\"{}\", {}, {}", base::escape_json(kernel->name), arguments, out_text(kernel->results));
     return fmt::format("{}({})", name, arguments);

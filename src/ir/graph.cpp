@@ -177,7 +177,8 @@ const std::string& Graph::name_hint(NodeId id) const { return names_[id.index()]
 // Canonical numbering makes equal graphs equal store by store.
 bool Graph::operator==(const Graph& other) const {
   const auto same_input = [](const GraphInput& a, const GraphInput& b) {
-    return a.name == b.name && a.node == b.node && a.is_scalar == b.is_scalar && a.donated == b.donated;
+    return a.name == b.name && a.node == b.node && a.is_scalar == b.is_scalar && a.donated == b.donated &&
+           a.device == b.device;
   };
   const auto same_output = [](const GraphOutput& a, const GraphOutput& b) {
     return a.name == b.name && a.node == b.node && a.dtype == b.dtype;
@@ -197,7 +198,7 @@ uint64_t Graph::hash() const {
   for (const TensorType& type : types_) hash = mix(hash, hash_of(type));
   for (const Attr& attr : attrs_) hash = mix(hash, hash_of(attr));
   for (const GraphInput& input : inputs_)
-    hash = mix(mix(hash, hash_of(input.name)), (input.is_scalar ? 1U : 0U) + (input.donated ? 2U : 0U));
+    hash = mix(mix(hash, hash_of(input.name)), (input.is_scalar ? 1U : 0U) + (input.donated ? 2U : 0U) + 4U * input.device);
   for (const GraphOutput& output : outputs_) {
     hash = mix(mix(mix(hash, hash_of(output.name)), output.node.index()), static_cast<uint64_t>(output.dtype));
   }

@@ -37,6 +37,7 @@ struct GraphInput {
   NodeId node;
   bool is_scalar = false;  // a host value rather than a tensor
   bool donated = false;    // of a program: its memory is the program's own once the value is not needed any more
+  uint8_t device = 0;      // of a program: which of its devices has the tensor; of a branch or a loop 0
 };
 struct GraphOutput {
   std::string name;
@@ -104,6 +105,7 @@ class GraphBuilder {
   // The input of another graph, with all that is said of it.
   NodeId add_input(const Graph& graph, const GraphInput& input);
   void donate(NodeId input);  // a tensor
+  void lay_on(NodeId input, uint32_t device);  // a tensor; below max_devices
   // Equal nodes (op, operands, attribute) are one node; the first one's span and name stay. `written`: where each
   // operand stands in the text, for errors.
   Result<NodeId> add(Op op, std::span<const NodeId> operands, Attr attr = {}, diag::Span span = {},

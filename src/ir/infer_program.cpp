@@ -242,7 +242,6 @@ Inference infer_device(const OperandFacts& operand, Attr attr) {
   }
   TensorType type = *operand.type;
   const DType dtype = type.dtype;
-  type.weak = false;
   return Inferred{std::move(type), std::move(attr), dtype, false};
 }
 

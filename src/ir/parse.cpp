@@ -473,8 +473,19 @@ class Parser {
       CODETTA_TRY(std::string input, string());
       const bool scalar = accept_word("scalar");
       const bool donated = !scalar && accept_word("donated");
+      uint32_t device = 0;
+      blanks();
+      const size_t place = at_;
+      if (!scalar && accept_word("on")) {
+        CODETTA_TRY(const int32_t given, small_integer());
+        device = static_cast<uint32_t>(given);
+        if (device >= max_devices)
+          return fail_at(place, at_, fmt::format("there is no device {}", given),
+                         fmt::format("count devices from 0, to {} at most", max_devices - 1));
+      }
       nodes_[number] = builder_.add_input(std::move(input), std::move(type), scalar, line_span(begin));
       if (donated) builder_.donate(nodes_[number]);
+      builder_.lay_on(nodes_[number], device);
       return {};
     }
     CODETTA_TRY(Attr attr, attribute(info->op));

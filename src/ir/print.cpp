@@ -84,8 +84,8 @@ std::string block_text(const Attr& attr) {
 }
 
 std::string input_text(const GraphInput& input) {
-  return fmt::format(" \"{}\"{}{}", base::escape_c(input.name), input.is_scalar ? " scalar" : "",
-                     input.donated ? " donated" : "");
+  return fmt::format(" \"{}\"{}{}{}", base::escape_c(input.name), input.is_scalar ? " scalar" : "",
+                     input.donated ? " donated" : "", input.device != 0 ? fmt::format(" on {}", input.device) : "");
 }
 
 bool is_word(char c) {

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "ir/analyses.hpp"
+#include "ir/devices.hpp"
 #include "ir/literals.hpp"
 #include "ir/print.hpp"
 #include "ir/report.hpp"
@@ -212,7 +213,11 @@ std::optional<Violation> find_violation(const Graph& graph, bool inside) {
   }
   if (std::optional<Violation> violation = check_outputs(graph)) return violation;
   if (std::optional<Violation> violation = check_sizes(graph, inside)) return violation;
-  return check_numbering(graph);
+  if (std::optional<Violation> violation = check_numbering(graph)) return violation;
+  if (inside || !uses_devices(graph)) return std::nullopt;
+  if (std::optional<MixedDevices> mixed = find_mixed(graph))
+    return Violation{mixed->graph == &graph ? mixed->node : NodeId(), std::move(mixed->complaint)};
+  return std::nullopt;
 }
 
 namespace {
@@ -223,6 +228,12 @@ Result<void> told(const Graph& graph, const std::optional<Violation>& violation)
   const diag::Span place = violation->node.valid() && violation->node.index() < printed.lines.size()
                                ? printed.lines[violation->node.index()]
                                : diag::Span{};
+  if (violation->complaint.code == diag::Code::device_mixed) {
+    return diag::error(diag::Code::device_mixed, violation->complaint.headline)
+        .at(printed.text, place)
+        .reason(violation->complaint.reason)
+        .help(violation->complaint.help);
+  }
   return diag::error(diag::Code::graph_invalid, violation->complaint.headline)
       .at(printed.text, place)
       .reason(violation->complaint.reason)

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "ir/analyses.hpp"
+#include "ir/devices.hpp"
 #include "ir/verify.hpp"
 #include "opt/rules.hpp"
 
@@ -201,7 +202,10 @@ Result<Optimized> optimize_graph(const ir::Graph& graph, const RunOptions& optio
 }  // namespace
 
 Result<Optimized> optimize(const ir::Graph& graph, const RunOptions& options) {
-  return optimize_graph(graph, options, false);
+  CODETTA_TRY(Optimized result, optimize_graph(graph, options, false));
+  // A value that turns out to need no tensors stays where the program returns it.
+  CODETTA_TRY(result.graph, ir::with_devices_of(std::move(result.graph), graph));
+  return result;
 }
 
 }  // namespace codetta::opt

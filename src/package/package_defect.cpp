@@ -304,7 +304,8 @@ class PackageWalk {
     if (Defect defect = known(g.left)) return defect;
     return known(g.right);
   }
-  Defect operator()(const UnitStrideGuard& g) const { return readable(g.buffer); }
+  // What is known of an argument without reading it is looked at from anywhere.
+  Defect operator()(const UnitStrideGuard& g) const { return readable(g.buffer, false, true); }
   Defect operator()(const NoOverlapGuard& g) const {
     for (const uint32_t buffer : {g.output, g.other}) {
       if (Defect defect = exists(buffer)) return defect;
@@ -313,18 +314,18 @@ class PackageWalk {
     return std::nullopt;
   }
   Defect operator()(const SizeGuard& g) const {
-    if (Defect defect = readable(g.buffer)) return defect;
+    if (Defect defect = readable(g.buffer, false, true)) return defect;
     if (Defect defect = has_dim(g.buffer, g.dim)) return defect;
     return known(g.size);
   }
   Defect operator()(const StrideGuard& g) const {
-    if (Defect defect = readable(g.buffer)) return defect;
+    if (Defect defect = readable(g.buffer, false, true)) return defect;
     if (Defect defect = has_dim(g.buffer, g.dim)) return defect;
     return known(g.stride);
   }
   Defect operator()(const AlignmentGuard& g) const {
     if (!is_alignment(g.bytes)) return fmt::format("an alignment of {} bytes", g.bytes);
-    return readable(g.buffer);
+    return readable(g.buffer, false, true);
   }
   Defect operator()(const DivisibleGuard& g) const {
     if (Defect defect = known(g.value)) return defect;

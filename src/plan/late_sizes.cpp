@@ -168,7 +168,8 @@ std::vector<uint32_t> ProgramPlanner::define_late_sizes(const ir::Graph& graph, 
 
 void ProgramPlanner::add_size(GraphScope& scope, const KernelRegion& region) {
   const NodeId node = *region.step;
-  const uint32_t buffer = read_buffer(scope, scope.graph.operands(node)[0]);
+  const uint32_t buffer = buffer_at(scope, scope.graph.operands(node)[0]);
+  device_ = plan_.buffers[buffer].device;
   Unit unit;
   if (!plan_.buffers[buffer].is_scalar) unit.reads = {buffer};
   define_late_sizes(scope.graph, node, buffer, unit);
@@ -198,6 +199,7 @@ void ProgramPlanner::fill_outputs(GraphScope& scope) {
                          plan_.buffers[output].filled,         {}};
     for (size_t d = 0; d < part.shape.size(); ++d)
       part.strides.push_back(Dim::symbol(user_strides_.at({output, static_cast<int32_t>(d)})));
+    part.device = device_ = plan_.buffers[output].device;
     const uint32_t view = add_buffer(std::move(part), no_block);
     Unit unit;
     unit.steps.emplace_back(package::Reinterpret{output, view});

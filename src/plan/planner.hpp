@@ -31,6 +31,8 @@ struct GraphScope {
   // What is read between two readings of a value of it: by the turn of the program, or loop, that it is a part of. Of a
   // branch it is told from outside.
   std::optional<double> turn_bytes{};
+  std::vector<uint32_t> devices{};                             // by node: where it lies; empty: all on device 0
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> brought{};  // by buffer and device: the copy that lies there
 };
 
 class ProgramPlanner {
@@ -47,7 +49,7 @@ class ProgramPlanner {
  private:
   // ---- program.cpp
   uint32_t add_buffer(package::Buffer buffer, uint32_t home);
-  uint32_t add_temporary(std::string name, const ir::TensorType& type, uint32_t home);
+  uint32_t add_temporary(std::string name, const ir::TensorType& type, uint32_t home);  // on device_
   Result<void> plan_graph(GraphScope& scope);
   [[nodiscard]] int64_t hint(const types::Dim& dim) const;
   // The same where all sizes in it are fixed or hinted; `otherwise` stands for the others.
@@ -81,7 +83,12 @@ class ProgramPlanner {
                                                          const Candidate& inside,
                                                          const StatisticsCosts& statistics_us) const;
   uint32_t stored_buffer(GraphScope& scope, const StoredValue& store);
-  [[nodiscard]] static uint32_t read_buffer(const GraphScope& scope, ir::NodeId node);
+  // Where the value lies, and where it lies on device_: what lies anywhere may have been stored for another device.
+  [[nodiscard]] static uint32_t buffer_at(const GraphScope& scope, ir::NodeId node);
+  uint32_t read_buffer(GraphScope& scope, ir::NodeId node);
+  [[nodiscard]] static uint32_t device_of(const GraphScope& scope, ir::NodeId node) {
+    return scope.devices.empty() ? 0 : scope.devices[node.index()];
+  }
   bool add_copies(GraphScope& scope, const KernelRegion& region);
   void add_kernel(GraphScope& scope, KernelRegion region, PlannedKernel kernel, std::vector<PlannedKernel> makers = {});
   package::Prologue add_maker(GraphScope& scope, MadeFactor made, PlannedKernel maker);
@@ -117,6 +124,7 @@ class ProgramPlanner {
   [[nodiscard]] Result<void> check_graph(const ir::Graph& graph, int depth) const;
   Result<void> add_step(GraphScope& scope, const KernelRegion& region, KernelAccount account);
   void add_copied_view(GraphScope& scope, const KernelRegion& region);
+  void add_transfer(GraphScope& scope, const KernelRegion& region);
   void add_index_put(GraphScope& scope, const KernelRegion& region);
   void add_scatter(GraphScope& scope, const KernelRegion& region);
   void add_call(GraphScope& scope, const KernelRegion& region);
@@ -153,6 +161,7 @@ class ProgramPlanner {
   const Alignment alignment_;
   Plan plan_;
   UnitProgram units_;
+  uint32_t device_ = 0;                                // of the region that is added
   std::vector<ir::GraphRef> children_;                 // of branches and loops, which late_ points to
   std::map<std::string, LateSize, std::less<>> late_;  // by symbol
   std::vector<package::RangeGuard> late_checks_;

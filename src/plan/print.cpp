@@ -18,6 +18,7 @@ std::string text_of(const Buffer& buffer) {
   std::string text =
       fmt::format("{} {}: {}", roles[static_cast<size_t>(buffer.role)], buffer.name, dtype_name(buffer.dtype));
   return text + (buffer.is_scalar ? " scalar" : types::to_string(buffer.shape)) + (buffer.donated ? " donated" : "") +
+         (buffer.device != 0 ? fmt::format(" on device {}", buffer.device) : "") +
          (buffer.filled.empty() ? "" : ", of which it fills " + types::to_string(buffer.filled));
 }
 

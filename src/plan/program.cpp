@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/devices.hpp"
 #include "plan/behind.hpp"
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
@@ -25,19 +26,25 @@ Result<Plan> ProgramPlanner::run() {
   units_.blocks.emplace_back();
   find_late_sizes(graph_, 0);
   GraphScope scope{graph_, nullptr, 0, {}, {}};
+  if (ir::uses_devices(graph_)) scope.devices = ir::devices_of(graph_);
   for (const ir::GraphInput& input : graph_.inputs()) {
     const ir::TensorType& type = graph_.type(input.node);
     scope.inputs.push_back(
         add_buffer({input.name, Buffer::Role::Argument, type.dtype, input.is_scalar, type.shape, {}}, no_block));
     plan_.buffers.back().donated = input.donated;
+    plan_.buffers.back().device = input.device;
   }
   const std::vector<ir::OutputRoom> rooms = ir::output_rooms(graph_);
-  for (size_t o = 0; o < rooms.size(); ++o) scope.outputs.push_back(add_output(graph_.outputs()[o], rooms[o]));
+  for (size_t o = 0; o < rooms.size(); ++o) {
+    scope.outputs.push_back(add_output(graph_.outputs()[o], rooms[o]));
+    plan_.buffers.back().device = device_of(scope, graph_.outputs()[o].node);
+  }
   for (uint32_t& output : scope.outputs) {  // behind all that the caller binds
     if (plan_.buffers[output].filled.empty()) continue;
     const Buffer& given = plan_.buffers[output];
     const uint32_t made = add_buffer(
         {given.name + "_filled", Buffer::Role::Temporary, given.dtype, false, given.filled, {}}, scope.block);
+    plan_.buffers[made].device = plan_.buffers[output].device;
     filled_.emplace_back(made, std::exchange(output, made));
   }
   CODETTA_CHECK_OK(plan_graph(scope));
@@ -60,7 +67,10 @@ uint32_t ProgramPlanner::add_buffer(Buffer buffer, uint32_t home) {
 }
 
 uint32_t ProgramPlanner::add_temporary(std::string name, const ir::TensorType& type, uint32_t home) {
-  return add_buffer({std::move(name), Buffer::Role::Temporary, type.dtype, false, type.shape, {}}, home);
+  const uint32_t buffer =
+      add_buffer({std::move(name), Buffer::Role::Temporary, type.dtype, false, type.shape, {}}, home);
+  plan_.buffers[buffer].device = device_;
+  return buffer;
 }
 
 // Every kernel and step of a graph, as units of its block.
@@ -88,6 +98,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   options.inside = gpu && !options.whole_when_empty;  // there is hardly anything to be computed
   options.together = options.prologues = cpu || options.inside;
   CODETTA_TRY(options.hooks, hooks_of(graph));
+  options.devices = scope.devices;
   options.size = [this](const Dim& dim) { return hint(dim); };
   if (gpu) options.map_us = [this](const LoweredMap& map) { return selection_us(map); };
   if (plan_.target.backend == Backend::cuda) find_factor_rows(scope);
@@ -118,6 +129,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   std::vector<KernelAccount> accounts = account_for(graph, regions.kernels);
   for (size_t k = 0; k < regions.kernels.size(); ++k) {
     KernelRegion& region = regions.kernels[k];
+    device_ = device_of(scope, region.step ? *region.step : region.matmul ? *region.matmul : region.stores[0].target);
     if (region.step) {
       CODETTA_CHECK_OK(add_step(scope, region, std::move(accounts[k])));
       continue;
@@ -178,13 +190,27 @@ uint32_t ProgramPlanner::stored_buffer(GraphScope& scope, const StoredValue& sto
   const size_t index = store.target.index();
   const std::string name = scope.block == 0 ? fmt::format("t{}", index) : fmt::format("t{}_{}", scope.block, index);
   const uint32_t made = add_temporary(name, type, scope.block);
+  plan_.buffers[made].device = device_of(scope, store.target);
   scope.buffer_of.emplace(store.target, made);
   return made;
 }
 
-uint32_t ProgramPlanner::read_buffer(const GraphScope& scope, NodeId node) {
+uint32_t ProgramPlanner::buffer_at(const GraphScope& scope, NodeId node) {
   const auto stored = scope.buffer_of.find(node);
   return stored != scope.buffer_of.end() ? stored->second : scope.input_buffer.at(node);
+}
+
+uint32_t ProgramPlanner::read_buffer(GraphScope& scope, NodeId node) {
+  const uint32_t source = buffer_at(scope, node);
+  if (plan_.buffers[source].is_scalar || plan_.buffers[source].device == device_) return source;
+  const auto [known, fresh] = scope.brought.try_emplace({source, device_}, source);
+  if (!fresh) return known->second;
+  known->second = add_temporary(fmt::format("{}_on{}", plan_.buffers[source].name, device_), scope.graph.type(node),
+                                scope.block);
+  Unit unit;
+  unit.steps.emplace_back(package::Copy{source, known->second});
+  add_unit(scope.block, std::move(unit));
+  return known->second;
 }
 
 std::optional<int64_t> ProgramPlanner::hinted(const Dim& dim, std::optional<int64_t> otherwise, int depth) const {
@@ -436,7 +462,7 @@ bool ProgramPlanner::add_copies(GraphScope& scope, const KernelRegion& region) {
   for (const StoredValue& store : region.stores) {
     const bool input = scope.graph.node(store.node).op == types::Op::input;
     if (!(input && scope.block != 0) && (input || !is_step(scope.graph.node(store.node).op))) return false;
-    const uint32_t source = read_buffer(scope, store.node);
+    const uint32_t source = buffer_at(scope, store.node);
     const DType target = store.output ? plan_.buffers[scope.outputs[*store.output]].dtype : plan_.buffers[source].dtype;
     const bool plain = plan_.target.backend == Backend::cpu ||
                        (plan_.buffers[source].role == Buffer::Role::Temporary &&
@@ -447,7 +473,7 @@ bool ProgramPlanner::add_copies(GraphScope& scope, const KernelRegion& region) {
     copies.emplace_back(store.node, store);
   }
   for (const auto& [node, store] : copies) {
-    const uint32_t source = read_buffer(scope, node);
+    const uint32_t source = buffer_at(scope, node);
     const uint32_t target = stored_buffer(scope, store);
     Unit unit;
     unit.steps.emplace_back(package::Copy{source, target});
@@ -536,6 +562,7 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
 }
 
 void ProgramPlanner::add_unit(uint32_t block, Unit unit) {
+  unit.device = device_;
   come_behind_sizes(unit);
   const auto reads = [&](uint32_t buffer) { add_once(unit.reads, buffer); };
   for (const package::Step& step : unit.steps) {

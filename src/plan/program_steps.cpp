@@ -11,6 +11,7 @@
 
 #include "base/checked.hpp"
 #include "base/result.hpp"
+#include "ir/devices.hpp"
 #include "plan/families_metal.hpp"
 #include "plan/planner.hpp"
 #include "plan/takeover.hpp"
@@ -84,7 +85,8 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
     if (!cpu && !kernels && op == Op::call_extern)
       why = "extern functions work on host memory, and the tensors lie on the device";
     if (!cpu && !kernels && op == Op::size_value) why = "a value says a size, and Metal's host text does not read any";
-    if (op == Op::to_device) why = "values stay on one device";
+    const bool elsewhere = op == Op::input && depth == 0 && graph.inputs()[i].device != 0;
+    if (!cpu && !kernels && (op == Op::to_device || elsewhere)) why = "its programs run on one GPU";
     if (op == Op::user_kernel) {
       const std::string& name = graph.attr_as<ir::UserKernelAttr>(node).name;
       why = user_refusal(name);
@@ -130,6 +132,9 @@ Result<void> ProgramPlanner::add_step(GraphScope& scope, const KernelRegion& reg
     case Op::size_value:
       add_size(scope, region);
       return {};
+    case Op::to_device:
+      add_transfer(scope, region);
+      return {};
     case Op::user_kernel:
       return add_user_kernel(scope, region, std::move(account));
     default:
@@ -159,6 +164,7 @@ uint32_t ProgramPlanner::add_view(uint32_t source, const std::vector<size_t>& or
   std::vector<Dim> steps(sizes.size(), Dim::constant(1));
   for (size_t d = steps.size(); d-- > 1;) steps[d - 1] = steps[d] * sizes[d];
   package::Buffer view{from.name + "_view", package::Buffer::Role::Temporary, from.dtype, false, {}, {}};
+  view.device = from.device;
   const bool turned = !std::is_sorted(order.begin(), order.end());
   if (order.empty()) view.shape = sizes;
   for (const size_t d : order) {
@@ -191,6 +197,15 @@ void ProgramPlanner::add_copied_view(GraphScope& scope, const KernelRegion& regi
     unit.steps.emplace_back(package::Copy{from, to});
   }
   unit.reads = {source};
+  add_unit(scope.block, std::move(unit));
+}
+
+// The one way from device to device. What lies anyhow is copied as it lies: the run brings it in order where it has to.
+void ProgramPlanner::add_transfer(GraphScope& scope, const KernelRegion& region) {
+  const uint32_t target = result_buffers(scope, region, 1)[0];
+  if (target == no_buffer) return;
+  Unit unit;
+  unit.steps.emplace_back(package::Copy{buffer_at(scope, scope.graph.operands(*region.step)[0]), target});
   add_unit(scope.block, std::move(unit));
 }
 
@@ -312,7 +327,10 @@ Result<uint32_t> ProgramPlanner::plan_child(const ir::GraphRef& graph, std::vect
   find_late_sizes(*child, block);
   GraphScope scope{*child, child, block, std::move(inputs), std::move(wanted)};
   scope.turn_bytes = turn_bytes;
+  const uint32_t around = device_;
+  if (ir::uses_devices(graph_)) scope.devices = ir::devices_of(*child, around);
   CODETTA_CHECK_OK(plan_graph(scope));
+  device_ = around;
   if (plan_.nested.size() < block) plan_.nested.resize(block);
   plan_.nested[block - 1] = {child, std::move(scope.inputs)};
   return block;
@@ -342,7 +360,7 @@ Result<void> ProgramPlanner::add_cond(GraphScope& scope, const KernelRegion& reg
   const std::vector<uint32_t> results = result_buffers(scope, region, attr.then->outputs().size());
   std::vector<uint32_t> inputs;
   for (const NodeId operand : operands.subspan(1)) inputs.push_back(read_buffer(scope, operand));
-  const uint32_t predicate = read_buffer(scope, operands[0]);
+  const uint32_t predicate = buffer_at(scope, operands[0]);
   Unit unit;
   for (const ir::GraphRef& branch : {attr.then, attr.otherwise}) {
     CODETTA_TRY(const uint32_t block, plan_child(branch, inputs, results, scope.turn_bytes));
@@ -350,6 +368,7 @@ Result<void> ProgramPlanner::add_cond(GraphScope& scope, const KernelRegion& reg
   }
   if (!plan_.buffers[predicate].is_scalar) unit.reads = {predicate};
   unit.steps.emplace_back(package::If{predicate, unit.blocks[0] - 1, unit.blocks[1] - 1});
+  if (!plan_.buffers[predicate].is_scalar) device_ = plan_.buffers[predicate].device;
   add_blocks(scope.block, std::move(unit));
   return {};
 }

@@ -92,6 +92,9 @@ class RegionFinder {
   [[nodiscard]] bool of_product(NodeId node) const { return level_[node.index()] != no_product && !cut_[node.index()]; }
   [[nodiscard]] bool is_hooked(NodeId node) const { return hooked_[node.index()]; }
   [[nodiscard]] bool is_stored(NodeId node) const { return stored_[node.index()]; }
+  [[nodiscard]] uint32_t device_of(NodeId node) const {
+    return options_.devices.empty() ? 0 : options_.devices[node.index()];
+  }
 
   // ---- rounds (region_rounds.cpp) ----
   // Decisions grow: what is cut off, or in memory, stays so but for statistics.

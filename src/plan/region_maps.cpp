@@ -276,7 +276,7 @@ Result<void> RegionFinder::place(LevelMaps& maps, NodeId node, NodeId target, si
   for (size_t g = groups.size(); g-- > std::max(earliest, from);) {
     Group& group = groups[g];
     KernelRegion& before = group.region;
-    if (before.copied_view) continue;
+    if (before.copied_view || device_of(before.stores[0].target) != device_of(target)) continue;
     const bool shares = (depends && g == earliest) || std::any_of(own.begin(), own.end(), [&](NodeId leaf) {
                           return std::find(before.leaves.begin(), before.leaves.end(), leaf) != before.leaves.end();
                         });

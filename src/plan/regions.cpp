@@ -52,13 +52,14 @@ void RegionFinder::find_together(const std::vector<Together>& apart) {
     for (NodeId operand : graph_.operands(NodeId(i))) needed[operand.index()] = needed[operand.index()] || needed[i];
     for (NodeId source : sizes_of(NodeId(i))) needed[source.index()] = needed[source.index()] || needed[i];
   }
-  std::map<std::tuple<uint32_t, bool, int32_t>, std::vector<std::vector<size_t>>> alike;  // by A and depth
+  // By A, device and depth.
+  std::map<std::tuple<uint32_t, bool, uint32_t, int32_t>, std::vector<std::vector<size_t>>> alike;
   for (size_t r = 0; r < heads_.size(); ++r) {
     const Head& head = heads_[r];
     if (!options_.together || !head.product || !needed[head.node.index()]) continue;
     // On GPUs a factor that may be made where it is read is worth more than an A that is read once.
     if (options_.inside && (!is_input(head.b.source) || !head.b.view.empty())) continue;
-    auto& sets = alike[{head.a.source.index(), head.a.transposed, head.depth}];
+    auto& sets = alike[{head.a.source.index(), head.a.transposed, device_of(head.node), head.depth}];
     const auto fits = [&](const std::vector<size_t>& set) {
       const Head& first = heads_[set[0]];
       const auto one = graph_.operands(first.node), other = graph_.operands(head.node);

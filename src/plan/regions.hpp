@@ -148,6 +148,7 @@ struct RegionOptions {
     bool kept = false;
   };
   std::map<ir::NodeId, Hook> hooks{};
+  std::vector<uint32_t> devices{};  // by node: where it lies, of which a kernel has one; empty: all on one
   SizeOf size = [](const types::Dim& dim) { return dim.as_constant().value_or(512); };
   // Microseconds of a map, by the cost model. Where there is one, a map that chooses parts of a join by the element's
   // position is tried against those that store each part where it belongs.

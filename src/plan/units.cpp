@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order of units, and from units to steps.
+// From units to steps.
 #include "plan/units.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
+#include <optional>
 
 #include "base/result.hpp"
 #include "plan/memory_check.hpp"
-#include "plan/order.hpp"
 #include "plan/takeover.hpp"
 #include "types/dtype.hpp"
 
@@ -18,15 +17,6 @@ using package::Buffer;
 using types::Dim;
 
 namespace {
-
-// `in_branch`: of a block that may not run, where sizes may be below 0. They take no place then, so that what else lies
-// in the pool keeps its own.
-Dim size_in_bytes(const Buffer& buffer, bool in_branch) {
-  Dim bytes = Dim::constant(types::byte_size(buffer.dtype));
-  for (const Dim& dim : buffer.shape)
-    bytes = bytes * (in_branch && !types::is_non_negative(dim) ? max(dim, Dim::constant(0)) : dim);
-  return bytes;
-}
 
 // Calls f for the buffers of one step.
 struct BufferVisitor {
@@ -74,27 +64,6 @@ struct BufferVisitor {
   void operator()(Other&) const {}
 };
 
-// Parts of a join share a buffer: the first writer makes it, the others find it there, and readers wait for all.
-void order_writers(std::vector<OrderStep>& steps, size_t buffers) {
-  std::vector<std::vector<uint32_t>> writers(buffers);
-  for (uint32_t s = 0; s < steps.size(); ++s) {
-    for (const uint32_t buffer : steps[s].makes) writers[buffer].push_back(s);
-  }
-  for (OrderStep& step : steps) {
-    for (const uint32_t buffer : step.reads) {
-      if (writers[buffer].size() > 1)
-        step.behind.insert(step.behind.end(), writers[buffer].begin(), writers[buffer].end());
-    }
-  }
-  for (uint32_t s = 0; s < steps.size(); ++s) {
-    std::erase_if(steps[s].makes, [&](uint32_t buffer) {
-      const bool later = writers[buffer].front() != s;
-      if (later) steps[s].reads.push_back(buffer);
-      return later;
-    });
-  }
-}
-
 class Scheduler {
  public:
   Scheduler(Plan& plan, UnitProgram& program, const SizeHint& hint)
@@ -131,7 +100,7 @@ class Scheduler {
     plan_.step_lists.resize(program_.blocks.size() - 1);
     plan_.nested.resize(plan_.step_lists.size());
     find_tenants();
-    emit(0);
+    emit(0, 0);
     plan_.steps.emplace_back(package::Return{});
     drop_unused();
     return {};
@@ -250,6 +219,7 @@ class Scheduler {
     }
     request.alignment = memory_alignment();
     request.dtype = plan_.buffers[buffer].dtype;
+    request.device = plan_.buffers[buffer].device;
     request.scope = scope_[block];
     request.first = spans_[buffer].first;
     request.last = spans_[buffer].last;
@@ -330,15 +300,17 @@ class Scheduler {
   }
 
   // What still reads the donated buffer in this unit reads it from its new owner.
-  void change_hands(uint32_t unit) {
+  void change_hands(uint32_t unit, const std::function<void(uint32_t)>& go_to) {
     for (auto& [donor, tenancy] : tenancies_) {
       if (tenancy.unit != unit) continue;
       const Buffer& given = plan_.buffers[donor];
       Buffer owner{given.name + "_donated", Buffer::Role::Temporary, given.dtype, false, given.shape, {}};
+      owner.device = given.device;
       owner.alignment = plan_.target.backend == Backend::cpu ? largest_element(donor) : memory_alignment();
       tenancy.owner = static_cast<uint32_t>(plan_.buffers.size());
       plan_.buffers.push_back(std::move(owner));
       program_.home.push_back(no_block);
+      go_to(plan_.buffers[donor].device);
       plan_.steps.emplace_back(package::Reuse{donor, tenancy.owner});
       replace(program_.blocks[0].units[unit], donor, tenancy.owner);
     }
@@ -360,10 +332,40 @@ class Scheduler {
     }
   }
 
-  // Temporaries are placed in front of the first unit that uses them and end behind the last.
-  void emit(uint32_t block) {
+  // Whose step it is; nothing of a copy between two devices, which belongs to both.
+  [[nodiscard]] std::optional<uint32_t> device_of(const package::Step& step, const Unit& unit) const {
+    const auto* copy = std::get_if<package::Copy>(&step);
+    if (copy == nullptr) return unit.device;
+    const uint32_t from = plan_.buffers[copy->source].device;
+    return from == plan_.buffers[copy->target].device ? std::optional(from) : std::nullopt;
+  }
+  // What has no bytes has a pool on its device all the same.
+  uint32_t pool_of(uint32_t buffer, uint32_t placed) {
+    const uint32_t device = plan_.buffers[buffer].device;
+    if (plan_.pools[placed].device == device) return placed;
+    const auto there = std::find_if(plan_.pools.begin(), plan_.pools.end(),
+                                    [&](const package::Pool& pool) { return pool.device == device; });
+    if (there != plan_.pools.end()) return static_cast<uint32_t>(there - plan_.pools.begin());
+    plan_.pools.push_back({device, Dim::constant(0), memory_alignment()});
+    return static_cast<uint32_t>(plan_.pools.size() - 1);
+  }
+
+  // Temporaries are placed in front of the first unit that uses them and end behind the last. `device`: where the list
+  // begins.
+  void emit(uint32_t block, uint32_t device) {
     const auto begins = by_unit(block, &Span::first_unit), ends = by_unit(block, &Span::last_unit);
     const auto list = [&]() -> package::StepList& { return block == 0 ? plan_.steps : plan_.step_lists[block - 1]; };
+    uint32_t at = device;
+    const std::function<void(uint32_t)> go_to = [&](uint32_t next) {
+      if (next == at) return;
+      if (at != device) list().emplace_back(package::ExitDevice{});
+      if (next != device) list().emplace_back(package::EnterDevice{next});
+      at = next;
+    };
+    const auto put = [&](package::Step step, const Unit& unit) {
+      if (const auto own = device_of(step, unit)) go_to(*own);
+      list().push_back(std::move(step));
+    };
     for (package::RangeGuard& check : program_.blocks[block].checks) {
       package::Check& step = *std::get_if<package::Check>(&list().emplace_back(std::in_place_type<package::Check>));
       step.guard.emplace<package::RangeGuard>(std::move(check));
@@ -378,7 +380,7 @@ class Scheduler {
         const auto* copy = std::get_if<package::Copy>(&step);
         if (taken_over.back() && tenant_of_.count(copy->target) == 0) reuses.push_back({copy->source, copy->target});
       }
-      if (block == 0) change_hands(u);
+      if (block == 0) change_hands(u, go_to);
       const auto begins_by_reuse = [&](uint32_t b) {
         return std::any_of(reuses.begin(), reuses.end(), [&](const package::Reuse& r) { return r.buffer == b; });
       };
@@ -388,23 +390,28 @@ class Scheduler {
       for (const uint32_t buffer : begins[u]) {
         if (begins_by_reuse(buffer) || plan_.buffers[buffer].donated) continue;
         if (const auto tenant = tenant_of_.find(buffer); tenant != tenant_of_.end()) {
+          go_to(plan_.buffers[buffer].device);
           list().emplace_back(package::Reinterpret{tenancies_.at(tenant->second).owner, buffer});
           continue;
         }
         const Placement& placement = plan_.memory.placements[request_of_[buffer]];
-        list().emplace_back(package::AllocateFromPool{buffer, placement.pool, placement.offset});
+        list().emplace_back(package::AllocateFromPool{buffer, pool_of(buffer, placement.pool), placement.offset});
       }
       size_t s = 0;
       for (; s < unit.steps.size() && std::holds_alternative<package::Copy>(unit.steps[s]); ++s) {
-        if (!taken_over[s]) list().push_back(unit.steps[s]);
+        if (!taken_over[s]) put(unit.steps[s], unit);
       }
-      for (const package::Reuse& reuse : reuses) list().emplace_back(reuse);
-      for (; s < unit.steps.size(); ++s) list().push_back(std::move(unit.steps[s]));
-      for (const uint32_t child : unit.blocks) emit(child);
+      for (const package::Reuse& reuse : reuses) {
+        go_to(plan_.buffers[reuse.buffer].device);
+        list().emplace_back(reuse);
+      }
+      for (; s < unit.steps.size(); ++s) put(std::move(unit.steps[s]), unit);
+      for (const uint32_t child : unit.blocks) emit(child, unit.device);
       for (const uint32_t buffer : ends[u]) {
         if (!ends_by_reuse(buffer) && !plan_.buffers[buffer].donated) list().emplace_back(package::Free{buffer});
       }
     }
+    go_to(device);
   }
 
   void drop_unused() {
@@ -456,6 +463,13 @@ class Scheduler {
 
 }  // namespace
 
+Dim size_in_bytes(const Buffer& buffer, bool in_branch) {
+  Dim bytes = Dim::constant(types::byte_size(buffer.dtype));
+  for (const Dim& dim : buffer.shape)
+    bytes = bytes * (in_branch && !types::is_non_negative(dim) ? max(dim, Dim::constant(0)) : dim);
+  return bytes;
+}
+
 void add_once(std::vector<uint32_t>& list, uint32_t buffer) {
   if (std::find(list.begin(), list.end(), buffer) == list.end()) list.push_back(buffer);
 }
@@ -489,40 +503,6 @@ bool updates_in_place(const Plan& plan, const package::LaunchKernel& launch, uin
   const bool one_element = launch.batch == one && launch.m == one && launch.n == one;
   if (one_element && !product && may_be_in_place_of_one(epilogue, index(operand), index(result))) return true;
   return may_be_in_place(epilogue, !(launch.batch == one), index(operand), index(result));
-}
-
-Result<void> order_units(const Plan& plan, UnitProgram& program, uint32_t block, const SizeHint& hint) {
-  const int64_t most = std::numeric_limits<int64_t>::max() / static_cast<int64_t>(plan.buffers.size() + 1);
-  std::vector<Unit>& units = program.blocks[block].units;
-  std::vector<uint32_t> used;  // by the block's units: their numbers there are places in this
-  for (const Unit& unit : units) {
-    used.insert(used.end(), unit.reads.begin(), unit.reads.end());
-    used.insert(used.end(), unit.makes.begin(), unit.makes.end());
-  }
-  std::sort(used.begin(), used.end());
-  used.erase(std::unique(used.begin(), used.end()), used.end());
-  std::vector<OrderBuffer> buffers;
-  for (const uint32_t b : used) {
-    const bool own = program.home[b] == block;
-    buffers.push_back({own ? std::min(hint(size_in_bytes(plan.buffers[b], block != 0)), most) : 0, !own});
-  }
-  const auto places = [&](std::vector<uint32_t> list) {
-    for (uint32_t& b : list) b = static_cast<uint32_t>(std::lower_bound(used.begin(), used.end(), b) - used.begin());
-    return list;
-  };
-  std::vector<OrderStep> steps;
-  for (const Unit& unit : units) {
-    OrderStep step{places(unit.reads), places(unit.makes), {}, 0};
-    for (const uint32_t child : unit.blocks) step.scratch = std::max(step.scratch, program.blocks[child].peak);
-    steps.push_back(std::move(step));
-  }
-  order_writers(steps, buffers.size());
-  CODETTA_TRY(const StepOrder order, order_for_memory(steps, buffers));
-  std::vector<Unit> ordered;
-  for (const uint32_t r : order.steps) ordered.push_back(std::move(units[r]));
-  units = std::move(ordered);
-  program.blocks[block].peak = order.peak;
-  return {};
 }
 
 Result<void> schedule(Plan& plan, UnitProgram& program, const SizeHint& hint) {

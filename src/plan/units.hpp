@@ -20,6 +20,7 @@ struct Unit {
   std::vector<package::Step> steps;
   std::vector<uint32_t> reads, makes;  // buffers, each once; of If and While with those of their blocks
   std::vector<uint32_t> blocks;        // If: then, else; While: condition, body. Block b is list b - 1 of the package
+  uint32_t device = 0;                 // of its steps, but for copies between two
 };
 struct UnitBlock {
   std::vector<Unit> units;
@@ -35,6 +36,9 @@ struct UnitProgram {
 // What order and sizes are taken from.
 using SizeHint = std::function<int64_t(const types::Dim&)>;
 
+// `in_branch`: of a block that may not run, where sizes may be below 0. They take no place then, so that what else lies
+// in the pool keeps its own.
+types::Dim size_in_bytes(const package::Buffer& buffer, bool in_branch);
 // Adds to reads or makes, once.
 void add_once(std::vector<uint32_t>& list, uint32_t buffer);
 // Calls f(buffer&) for every buffer that a step names; kernels and lists stay.

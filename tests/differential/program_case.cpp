@@ -41,6 +41,7 @@ RandomProgramOptions options_of(std::mt19937_64& random, const std::string& name
   options.items = random() % 3 == 0;
   options.counts = options.parts = random() % 3 == 0;
   options.inner_counts = options.counts;
+  options.devices = random() % 4 == 0 ? 2 : 1;
   options.name = name;
   return options;
 }

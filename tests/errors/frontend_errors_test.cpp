@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Frontend, MessagesOf,
 INSTANTIATE_TEST_SUITE_P(FrontendMore, MessagesOf,
                          testing::Values("E0140", "E0141", "E0142", "E0143", "E0144", "E0145", "E0147", "E0150",
                                          "E0151", "E0153", "E0154", "E0155", "E0216", "E0218", "E0224", "E0225",
-                                         "E0226", "E0227", "E0228", "E0233"),
+                                         "E0226", "E0227", "E0228", "E0233", "E0234", "E0235"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
 // The pages of docs/errors show a text in a python block (entry=NAME: which function is asked for) and behind it what

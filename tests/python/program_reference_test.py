@@ -43,6 +43,13 @@ class ProgramReferenceTest(unittest.TestCase):
         mine = pathlib.Path(__file__).read_text()
         self.assertEqual([n for n in p.PROGRAM if not re.search(rf"\b(p\.)?{n}\(", mine)], [])
 
+    def test_devices(self):
+        x = f32(X)
+        self.same(p.to_device(x, 63), X)
+        for bad in (-1, 64):
+            with self.assertRaises(r.LanguageError):
+                p.to_device(x, bad)
+
     def test_slices(self):
         x = f32(X)
         self.same(x[:, 1:3], X[:, 1:3])

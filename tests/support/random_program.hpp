@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs as texts: products, element-wise math, reductions, views, slices, concats, reads by indices, branches
-// and loops, with shapes that fit. Equal seeds and options give equal programs on every machine.
+// Random programs as texts, with shapes that fit. Equal seeds and options give equal programs on every machine.
 #pragma once
 
 #include <algorithm>
@@ -779,6 +778,7 @@ class Generator {
     }
     program_.text = functions_ + "def " + options_.name + "(" + parameters_ + "):\n" + body_ + anchors + "    return " +
                     returned + "\n";
+    spread_over_devices(program_.text, options_.name, state_, options_.devices);
   }
 
   uint64_t state_;

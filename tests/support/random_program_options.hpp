@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codetta/tensor.hpp"
+#include "support/random_devices.hpp"
 #include "types/dim.hpp"
 
 namespace codetta::test {
@@ -29,6 +30,7 @@ struct RandomProgramOptions {
   bool items = false;         // products of several batch dims, some of them the same for all items
   bool ones = false;          // a third of the sizes are 1
   bool f16 = false;           // beside bf16
+  int devices = 1;            // that the work is spread over
   int64_t largest_size = 9;   // of a symbol
   int64_t widths = 6;         // weights have 2 to twice as many columns
   int64_t max_elements = 4096;  // of what operations make larger

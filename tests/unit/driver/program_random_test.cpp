@@ -22,6 +22,7 @@ RandomProgramOptions options_of(uint64_t seed) {
   options.counts = options.parts = seed % 11 < 4;
   options.inner_counts = seed % 11 < 6;
   options.f16 = true;
+  options.devices = seed % 4 == 1 ? 2 : seed % 32 == 3 ? 3 : 1;
   if (seed % 4 == 0) options.largest_size = 40, options.widths = 40;  // several vectors in a row
   return options;
 }

@@ -2,6 +2,7 @@
 // What of a plan a package has, without sources of kernels.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "package/package.hpp"
@@ -17,6 +18,8 @@ inline package::Package package_of(const plan::Plan& plan) {
   package.step_lists = plan.step_lists;
   package.pools = plan.pools;
   package.result_count = plan.result_count;
+  for (const package::Buffer& buffer : plan.buffers)
+    package.device_count = std::max(package.device_count, buffer.device + 1);
   for (const plan::PlannedKernel& kernel : plan.kernels) {
     package::Kernel made;
     made.config = kernel.discovery.candidates[kernel.chosen].config;
