@@ -257,8 +257,8 @@ Numerics Program::numerics() const { return state_->numerics; }
 std::vector<ProgramParameter> Program::parameters() const {
   std::vector<ProgramParameter> result;
   for (const ir::GraphInput& input : state_->graph.inputs())
-    result.push_back(driver::parameter(input.name, state_->graph.type(input.node), input.is_scalar, input.donated,
-                                       input.device));
+    result.push_back(
+        driver::parameter(input.name, state_->graph.type(input.node), input.is_scalar, input.donated, input.device));
   return result;
 }
 

@@ -231,8 +231,8 @@ Result<ProgramShapes> shapes_of(const ir::Graph& graph, const std::vector<NamedA
           .reason(fmt::format("a tensor has at most {}", max_rank))
           .help("reshape it");
     }
-    result.outputs.push_back({output.name, output.dtype, Dims(sizes), rooms[o].names,
-                              static_cast<int>(devices[output.node.index()])});
+    result.outputs.push_back(
+        {output.name, output.dtype, Dims(sizes), rooms[o].names, static_cast<int>(devices[output.node.index()])});
   }
   return result;
 }

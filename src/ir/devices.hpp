@@ -16,8 +16,8 @@ namespace codetta::ir {
 // Whether anything in the graph, or in the graphs inside of it, is said to lie on a device other than 0.
 bool uses_devices(const Graph& graph);
 
-// By node, of a graph that find_mixed() has nothing to say of. `around`: where a branch or a loop runs, whose graph this
-// is; none: the graph is a program's.
+// By node, of a graph that find_mixed() has nothing to say of. `around`: where a branch or a loop runs, whose graph
+// this is; none: the graph is a program's.
 std::vector<uint32_t> devices_of(const Graph& graph, std::optional<uint32_t> around = {});
 
 // A node whose operands lie on different devices, or a graph inside of one that leaves values on another device.

@@ -198,7 +198,8 @@ uint64_t Graph::hash() const {
   for (const TensorType& type : types_) hash = mix(hash, hash_of(type));
   for (const Attr& attr : attrs_) hash = mix(hash, hash_of(attr));
   for (const GraphInput& input : inputs_)
-    hash = mix(mix(hash, hash_of(input.name)), (input.is_scalar ? 1U : 0U) + (input.donated ? 2U : 0U) + 4U * input.device);
+    hash = mix(mix(hash, hash_of(input.name)),
+               (input.is_scalar ? 1U : 0U) + (input.donated ? 2U : 0U) + 4U * input.device);
   for (const GraphOutput& output : outputs_) {
     hash = mix(mix(mix(hash, hash_of(output.name)), output.node.index()), static_cast<uint64_t>(output.dtype));
   }

@@ -104,7 +104,7 @@ class GraphBuilder {
   NodeId add_input(std::string name, TensorType type, bool is_scalar = false, diag::Span span = {});
   // The input of another graph, with all that is said of it.
   NodeId add_input(const Graph& graph, const GraphInput& input);
-  void donate(NodeId input);  // a tensor
+  void donate(NodeId input);                   // a tensor
   void lay_on(NodeId input, uint32_t device);  // a tensor; below max_devices
   // Equal nodes (op, operands, attribute) are one node; the first one's span and name stay. `written`: where each
   // operand stands in the text, for errors.

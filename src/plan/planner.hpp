@@ -31,7 +31,7 @@ struct GraphScope {
   // What is read between two readings of a value of it: by the turn of the program, or loop, that it is a part of. Of a
   // branch it is told from outside.
   std::optional<double> turn_bytes{};
-  std::vector<uint32_t> devices{};                             // by node: where it lies; empty: all on device 0
+  std::vector<uint32_t> devices{};                              // by node: where it lies; empty: all on device 0
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> brought{};  // by buffer and device: the copy that lies there
 };
 

@@ -205,8 +205,8 @@ uint32_t ProgramPlanner::read_buffer(GraphScope& scope, NodeId node) {
   if (plan_.buffers[source].is_scalar || plan_.buffers[source].device == device_) return source;
   const auto [known, fresh] = scope.brought.try_emplace({source, device_}, source);
   if (!fresh) return known->second;
-  known->second = add_temporary(fmt::format("{}_on{}", plan_.buffers[source].name, device_), scope.graph.type(node),
-                                scope.block);
+  known->second =
+      add_temporary(fmt::format("{}_on{}", plan_.buffers[source].name, device_), scope.graph.type(node), scope.block);
   Unit unit;
   unit.steps.emplace_back(package::Copy{source, known->second});
   add_unit(scope.block, std::move(unit));
