@@ -62,6 +62,9 @@ SAME(hipMemcpyDtoHAsync, copy_to_host, (void* to, DeviceAddress from, size_t byt
      (to, from, bytes, stream))
 SAME(hipMemcpyDtoDAsync, copy_on_device, (DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream),
      (to, from, bytes, stream))
+SAME(hipDeviceCanAccessPeer, can_access_peer, (int* can, DeviceId device, DeviceId peer), (can, device, peer))
+SAME(hipStreamWaitEvent, stream_wait_event, (StreamHandle stream, EventHandle event, unsigned flags),
+     (stream, event, flags))
 SAME(hipMemsetD8Async, memset_8, (DeviceAddress to, unsigned char value, size_t count, StreamHandle stream),
      (to, value, count, stream))
 SAME(hipStreamCreateWithFlags, stream_create, (StreamHandle * stream, unsigned flags), (stream, flags))
@@ -96,6 +99,7 @@ EXPORTED Status hipDrvGetErrorName(Status status, const char** text) {
   *text = status == Status::LaunchFailed ? "hipErrorLaunchFailure" : "hipErrorUnknown";
   return Status::Success;
 }
+EXPORTED Status hipDeviceEnablePeerAccess(DeviceId, unsigned) { return Status::InvalidValue; }  // it is the only one
 EXPORTED Status hipGetDevice(DeviceId* device) { return *device = 0, Status::Success; }
 EXPORTED Status hipSetDevice(DeviceId device) { return device == 0 ? Status::Success : Status::InvalidDevice; }
 EXPORTED Status hipStreamGetDevice(StreamHandle, DeviceId* device) { return *device = 0, Status::Success; }

@@ -58,14 +58,15 @@ Result<std::optional<std::string>> to_bytes(const Execution& execution, bool con
   const package::Package& package = *state.package;
   const bool weights = std::any_of(package.buffers.begin(), package.buffers.end(),
                                    [](const Buffer& buffer) { return !buffer.external.empty(); });
-  if (weights || !state.externs.empty() || !state.vendor_launches.empty() || state.vendor != nullptr)
+  const Execution::State::Place& place = state.places->front();
+  if (weights || !state.externs.empty() || !state.vendor_launches.empty() || place.vendor != nullptr || state.several())
     return std::optional<std::string>();
   package::ByteWriter to;
   to.text(package.encode());
   to.flag(state.checked);
   to.flag(state.contents);
-  to.number(state.modules.size());
-  for (const ModuleRef& module : state.modules) to.text(module != nullptr ? module->image() : std::string_view());
+  to.number(place.modules.size());
+  for (const ModuleRef& module : place.modules) to.text(module != nullptr ? module->image() : std::string_view());
   const std::vector<Range> ranges = ranges_of(package, state.bindings);
   constexpr size_t besides = 1 << 16;  // what is said of ranges and tensors, and room to spare
   uint64_t all = besides;
@@ -77,10 +78,10 @@ Result<std::optional<std::string>> to_bytes(const Execution& execution, bool con
     to.number(range.before());
     to.flag(contents);
     if (!contents) continue;
-    CODETTA_CHECK_OK(state.device->synchronize());
-    CODETTA_TRY(const ContextGuard guard, state.device->enter());
-    CODETTA_CHECK_OK(state.device->download(to.room(range.bytes()), range.begin, range.bytes(), nullptr));
-    CODETTA_CHECK_OK(state.device->synchronize(nullptr));
+    CODETTA_CHECK_OK(place.device->synchronize());
+    CODETTA_TRY(const ContextGuard guard, place.device->enter());
+    CODETTA_CHECK_OK(place.device->download(to.room(range.bytes()), range.begin, range.bytes(), nullptr));
+    CODETTA_CHECK_OK(place.device->synchronize(nullptr));
   }
   for (size_t b = 0; b < package.buffers.size(); ++b) {
     if (!is_bound(package.buffers[b])) continue;

@@ -214,6 +214,37 @@ Result<void> Device::copy(DeviceAddress to, DeviceAddress from, size_t bytes, St
   return {};
 }
 
+Result<void> Device::copy_from(const Device& other, DeviceAddress to, DeviceAddress from, size_t bytes,
+                               StreamHandle stream) const {
+  if (bytes == 0) return {};
+  CODETTA_TRY(const ContextGuard guard, enter());
+  CODETTA_CUDA(*driver_, "cuMemcpyAsync",
+               fmt::format("to = {:#x} of device {}, from = {:#x} of device {}, bytes = {}", to, facts_.ordinal, from,
+                           other.facts_.ordinal, bytes),
+               driver_->call().copy_between(to, from, bytes, stream));
+  return {};
+}
+
+Result<void> Device::wait(StreamHandle stream, EventHandle event) const {
+  CODETTA_TRY(const ContextGuard guard, enter());
+  CODETTA_CUDA(*driver_, "cuStreamWaitEvent",
+               fmt::format("stream = {}, device = {}", static_cast<const void*>(stream), facts_.ordinal),
+               driver_->call().stream_wait_event(stream, event, 0));
+  return {};
+}
+
+void Device::reach(const Device& other) const {
+  if (other.id_ == id_) return;
+  const std::lock_guard lock(mutex_);
+  if (!reached_.insert(other.id_).second) return;
+  const auto guard = enter();
+  if (!guard) return;
+  const RelaxedCapture relaxed(*driver_);
+  int can = 0;
+  if (driver_->call().can_access_peer(&can, id_, other.id_) != Status::Success || can == 0) return;
+  (void)driver_->call().enable_peer(other.context_, 0);  // the process may have done so already
+}
+
 Result<void> Device::fill(DeviceAddress to, unsigned char value, size_t bytes, StreamHandle stream) const {
   if (bytes == 0) return {};
   CODETTA_TRY(const ContextGuard guard, enter());

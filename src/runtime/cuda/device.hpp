@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -101,6 +102,15 @@ class Device {
   Result<void> upload(DeviceAddress to, const void* from, size_t bytes, StreamHandle stream) const;
   Result<void> download(void* to, DeviceAddress from, size_t bytes, StreamHandle stream) const;
   Result<void> copy(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream) const;
+  // Into memory of this device on its stream, from that of another one (or of this), whether they reach each other or
+  // not.
+  Result<void> copy_from(const Device& other, DeviceAddress to, DeviceAddress from, size_t bytes,
+                         StreamHandle stream) const;
+  // What is enqueued on the stream from now on begins behind what the event of any device has recorded.
+  Result<void> wait(StreamHandle stream, EventHandle event) const;
+  // Lets this device read memory of the other one directly, where the driver can: copies are right without, and slower.
+  // Captures of streams stay valid; done once for each other device.
+  void reach(const Device& other) const;
   Result<void> fill(DeviceAddress to, unsigned char value, size_t bytes, StreamHandle stream) const;
   [[nodiscard]] Result<PointerPlace> place_of(const void* pointer) const;
   [[nodiscard]] Result<std::pair<int64_t, int64_t>> memory() const;  // free and total bytes
@@ -119,6 +129,8 @@ class Device {
   DeviceId id_ = 0;
   ContextHandle context_ = nullptr;
   DeviceFacts facts_;
+  mutable std::mutex mutex_;
+  mutable std::set<DeviceId> reached_;  // or asked for
 };
 using DeviceRef = std::shared_ptr<const Device>;
 

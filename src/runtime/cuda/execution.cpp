@@ -17,13 +17,14 @@ using package::Buffer;
 
 namespace {
 
-Result<void> check_place(const Device& device, const std::string& name, const void* pointer) {
+// `which`: the package's device, where it has several.
+Result<void> check_place(const Device& device, const std::string& which, const std::string& name, const void* pointer) {
   CODETTA_TRY(const PointerPlace place, device.place_of(pointer));
   const int ordinal = device.facts().ordinal;
   using Kind = PointerPlace::Kind;
   if (place.kind == Kind::Managed || place.kind == Kind::Host) return {};
   if (place.kind == Kind::Device && place.device == ordinal) return {};
-  return diag::error(diag::Code::pointer_place, fmt::format("{} does not lie on device {}", name, ordinal))
+  return diag::error(diag::Code::pointer_place, fmt::format("{} does not lie on device {}{}", name, ordinal, which))
       .reason(place.kind == Kind::Device
                   ? fmt::format("its address {} is memory of device {}", pointer, place.device)
                   : fmt::format("its address {} is host memory that the device can not read", pointer))
@@ -39,16 +40,45 @@ Result<void> Execution::State::check_places() const {
     const TensorView& view = bindings.tensors[i];
     if (buffer.is_scalar || view.empty() || view.data() == nullptr) continue;
     if (buffer.role != Buffer::Role::Argument && buffer.role != Buffer::Role::Output) continue;
-    CODETTA_CHECK_OK(check_place(*device, buffer.name, view.data()));
+    const std::string which =
+        several() ? fmt::format(", which is device {} of the program", buffer.device) : std::string();
+    CODETTA_CHECK_OK(check_place(device(buffer.device), which, buffer.name, view.data()));
   }
   return {};
 }
 
-// Work of prepare() is enqueued on a stream of its own, and calls are relaxed: the default stream would become part of
-// a capture that another stream is under.
+namespace {
+
+// Work of prepare() is enqueued on streams of its own, and calls are relaxed: the default stream would become part of a
+// capture that another stream is under.
+class Setup {
+ public:
+  explicit Setup(const std::vector<Execution::State::Place>& places)
+      : places_(places), relaxed_(places.front().device->driver()), streams_(places.size()) {}
+  Result<StreamHandle> on(uint32_t device) {
+    std::optional<OwnedStream>& stream = streams_[device];
+    if (!stream) {
+      CODETTA_TRY(stream, OwnedStream::make(places_[device].device));
+    }
+    return stream->get();
+  }
+  Result<void> wait() {
+    for (const std::optional<OwnedStream>& stream : streams_) {
+      if (stream) CODETTA_CHECK_OK(stream->device()->synchronize(stream->get()));
+    }
+    return {};
+  }
+
+ private:
+  const std::vector<Execution::State::Place>& places_;
+  RelaxedCapture relaxed_;
+  std::vector<std::optional<OwnedStream>> streams_;
+};
+
+}  // namespace
+
 Result<void> Execution::State::bind_constants() {
-  const RelaxedCapture relaxed(device->driver());
-  std::optional<OwnedStream> setup;
+  Setup setup(*places);
   for (size_t i = 0; i < package->buffers.size(); ++i) {
     const Buffer& buffer = package->buffers[i];
     if (buffer.role != Buffer::Role::Constant) continue;
@@ -71,47 +101,50 @@ Result<void> Execution::State::bind_constants() {
       }
       bytes = {given->as<char>(), static_cast<size_t>(given->element_count() * dtype_size(buffer.dtype))};
     }
-    if (!setup) {
-      CODETTA_TRY(setup, OwnedStream::make(device));
-    }
-    CODETTA_TRY(DeviceBuffer memory, DeviceBuffer::make(device, bytes.size()));
-    CODETTA_CHECK_OK(device->upload(memory.address(), bytes.data(), bytes.size(), setup->get()));
-    CODETTA_TRY(bindings.tensors[i], TensorView::make(reinterpret_cast<void*>(memory.address()), buffer.dtype, shape));
-    if (static_cast<uint64_t>(bindings.tensors[i].element_count() * dtype_size(buffer.dtype)) != memory.bytes()) {
+    const DeviceRef& on = (*places)[buffer.device].device;
+    CODETTA_TRY(const StreamHandle stream, setup.on(buffer.device));
+    CODETTA_TRY(DeviceBuffer held, DeviceBuffer::make(on, bytes.size()));
+    CODETTA_CHECK_OK(on->upload(held.address(), bytes.data(), bytes.size(), stream));
+    CODETTA_TRY(bindings.tensors[i], TensorView::make(reinterpret_cast<void*>(held.address()), buffer.dtype, shape));
+    if (static_cast<uint64_t>(bindings.tensors[i].element_count() * dtype_size(buffer.dtype)) != held.bytes()) {
       return diag::error(diag::Code::package_damaged, "package is damaged")
           .reason(fmt::format("constant {} is {} and has {} bytes", buffer.name, bindings.tensors[i].describe(),
-                              memory.bytes()))
+                              held.bytes()))
           .help("build the package again");
     }
-    constants.push_back(std::move(memory));
+    constants.push_back(std::move(held));
   }
-  return setup ? device->synchronize(setup->get()) : Result<void>();
+  return setup.wait();
 }
 
-// Points temporaries and scratch into `memory`, zeroes the counters and writes every launch's parameters.
-Result<void> Execution::State::place(DeviceAddress memory) {
+// Points temporaries and scratch into the workspaces, zeroes the counters and writes every launch's parameters.
+Result<void> Execution::State::place() {
   for (const auto& [list, part] : late) CODETTA_CHECK_OK(end_late(*part));  // they know where temporaries were
-  placed_at = memory;
   for (const StaticView& view : views) {
-    DeviceAddress at = memory + static_cast<uint64_t>(view.offset);
-    if (view.base == StaticView::Base::Own) at += static_cast<uint64_t>(pools_end);
+    const Memory& on = memory[package->buffers[view.buffer].device];
+    DeviceAddress at = on.placed_at + static_cast<uint64_t>(view.offset);
+    if (view.base == StaticView::Base::Own) at += static_cast<uint64_t>(on.pools_end);
     if (view.base == StaticView::Base::Buffer)
       at = reinterpret_cast<DeviceAddress>(bindings.tensors[view.source].data()) + static_cast<uint64_t>(view.offset);
     TensorView& placed = bindings.tensors[view.buffer];
     CODETTA_TRY(placed, TensorView::make(reinterpret_cast<void*>(at), placed.dtype(), view.shape, view.strides));
   }
-  const DeviceAddress counters = memory + static_cast<uint64_t>(temporary_bytes());
-  const auto scratch_of = [&](const auto& launch) {
-    return counters + static_cast<uint64_t>(counter_bytes + launch.workspace_at);
+  const auto counters_of = [&](uint32_t which) {
+    return memory[which].placed_at + static_cast<uint64_t>(memory[which].temporary_bytes());
   };
-  const RelaxedCapture relaxed(device->driver());
-  std::optional<OwnedStream> setup;
-  if (counter_bytes != 0) {
-    CODETTA_TRY(setup, OwnedStream::make(device));
-    CODETTA_CHECK_OK(device->fill(counters, 0, static_cast<size_t>(counter_bytes), setup->get()));
+  const auto scratch_of = [&](const auto& launch) {
+    return counters_of(launch.on_device) +
+           static_cast<uint64_t>(memory[launch.on_device].counter_bytes + launch.workspace_at);
+  };
+  Setup setup(*places);
+  for (uint32_t which = 0; which < memory.size(); ++which) {
+    if (memory[which].counter_bytes == 0) continue;
+    CODETTA_TRY(const StreamHandle stream, setup.on(which));
+    CODETTA_CHECK_OK(
+        device(which).fill(counters_of(which), 0, static_cast<size_t>(memory[which].counter_bytes), stream));
   }
   for (Launch& launch : launches) {
-    const DeviceAddress counted = counters + static_cast<uint64_t>(launch.counters_at);
+    const DeviceAddress counted = counters_of(launch.on_device) + static_cast<uint64_t>(launch.counters_at);
     CODETTA_CHECK_OK(launch.resolve(bindings, counted, scratch_of(launch), unaligned));
   }
   for (VendorLaunch& launch : vendor_launches) {
@@ -119,27 +152,31 @@ Result<void> Execution::State::place(DeviceAddress memory) {
   }
   for (size_t i = 0; i < step_launches.size(); ++i) {
     StepLaunch& launch = step_launches[i];
-    CODETTA_CHECK_OK(launch.resolve(bindings, scratch_of(launch), fault.get(), static_cast<uint32_t>(i)));
+    CODETTA_CHECK_OK(
+        launch.resolve(bindings, scratch_of(launch), memory[launch.on_device].fault.get(), static_cast<uint32_t>(i)));
   }
   for (const Once& fill : once) {
-    if (!setup) {
-      CODETTA_TRY(setup, OwnedStream::make(device));
-    }
-    CODETTA_TRY(const ContextGuard guard, device->enter());
-    CODETTA_CHECK_OK(fill.on_elements >= 0 ? run_on_elements(fill.on_elements, setup->get())
-                                           : this->fill(*fill.step, setup->get()));
+    const uint32_t on = package->buffers[fill.step->buffer].device;
+    CODETTA_TRY(const StreamHandle stream, setup.on(on));
+    CODETTA_TRY(const ContextGuard guard, device(on).enter());
+    CODETTA_CHECK_OK(fill.on_elements >= 0 ? run_on_elements(fill.on_elements, stream)
+                                           : this->fill(*fill.step, stream));
   }
   for (UserLaunch& launch : user_launches) CODETTA_CHECK_OK(launch.resolve(bindings));
-  return setup ? device->synchronize(setup->get()) : Result<void>();
+  return setup.wait();
 }
 
 Result<void> Execution::State::settle() {
-  const auto wanted = static_cast<size_t>(bytes());
-  if (own_workspace.bytes() < wanted) {
-    own_workspace = DeviceBuffer();  // both together would be a higher peak
-    CODETTA_TRY(own_workspace, DeviceBuffer::make(device, wanted, allocator));
+  for (uint32_t which = 0; which < memory.size(); ++which) {
+    Memory& on = memory[which];
+    const auto wanted = static_cast<size_t>(on.bytes());
+    if (on.workspace.bytes() < wanted) {
+      on.workspace = DeviceBuffer();  // both together would be a higher peak
+      CODETTA_TRY(on.workspace, DeviceBuffer::make((*places)[which].device, wanted, allocator));
+    }
+    on.placed_at = on.workspace.address();
   }
-  return place(own_workspace.address());
+  return place();
 }
 
 namespace {
@@ -184,9 +221,9 @@ Result<void> Execution::State::capture() {
                                                          std::get_if<package::CallExtern>(cause)->name),
                          "prepare it without a graph, or pass sizes as scalars");
   }
-  const RelaxedCapture relaxed(device->driver());  // of this thread: captures of other streams stay valid
-  CODETTA_TRY(const OwnedStream recorded, OwnedStream::make(device));
-  CODETTA_TRY(graph, OwnedGraph::capture(recorded, [this](StreamHandle stream) { return run_list(0, stream); }));
+  const RelaxedCapture relaxed(device().driver());  // of this thread: captures of other streams stay valid
+  CODETTA_TRY(const OwnedStream recorded, OwnedStream::make(places->front().device));
+  CODETTA_TRY(graph, OwnedGraph::capture(recorded, [this](StreamHandle stream) { return run_all(stream); }));
   wrote = false;
   return {};
 }
@@ -201,11 +238,12 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Modul
   auto state = std::make_unique<State>();
   state->package = std::move(package);
   const auto loaded = std::find_if(modules.begin(), modules.end(), [](const ModuleRef& m) { return m != nullptr; });
-  state->device = options.device != nullptr ? std::move(options.device)
-                  : loaded != modules.end() ? (*loaded)->device()
-                                            : options.vendor->device();
-  state->vendor = std::move(options.vendor);
-  state->modules = std::move(modules);
+  State::Place first;
+  first.device = options.device != nullptr ? std::move(options.device)
+                 : loaded != modules.end() ? (*loaded)->device()
+                                           : options.vendor->device();
+  first.vendor = std::move(options.vendor);
+  first.modules = std::move(modules);
   state->bindings = std::move(bindings);
   state->checked = options.checked;
   state->contents = options.checked && options.contents;
@@ -214,6 +252,8 @@ Result<Execution> Execution::make(package::PackageRef package, std::vector<Modul
   state->wants_graph = options.graph;
   if (options.observer) state->watch = std::make_shared<State::Watch>(State::Watch{std::move(options.observer), {}});
   CODETTA_CHECK_OK(package::check(*state->package));
+  CODETTA_TRY(auto places, State::make_places(*state->package, std::move(first), std::move(options.further)));
+  state->places = std::make_shared<const std::vector<State::Place>>(std::move(places));
   state->results = std::make_shared<State::Results>(state->package->result_count);
   Result<void> ready = state->prepare();
   if (ready) ready = state->settle();
@@ -227,10 +267,10 @@ Result<void> Execution::run(StreamHandle stream) {
   const State& state = *state_;
   state.wrote = false;
   CODETTA_CHECK_OK(state.check_faults());
-  CODETTA_TRY(const ContextGuard guard, state.device->enter());
+  CODETTA_TRY(const ContextGuard guard, state.device().enter());
   std::optional<RelaxedCapture> relaxed;
   if (state.watch != nullptr) {
-    CODETTA_TRY(const bool capturing, state.device->capturing(stream));
+    CODETTA_TRY(const bool capturing, state.device().capturing(stream));
     if (capturing) {
       return diag::error(diag::Code::capture_active, "a run that is observed can not be captured")
           .reason(
@@ -238,18 +278,18 @@ Result<void> Execution::run(StreamHandle stream) {
               "records, and nobody is told when the graph is launched")
           .help("run the program with the observer outside of the capture, and capture one that is prepared without");
     }
-    relaxed.emplace(state.device->driver());  // waiting for this stream leaves captures of others as they are
+    relaxed.emplace(state.device().driver());  // waiting for this stream leaves captures of others as they are
     state.watch->began = std::chrono::steady_clock::now();
   }
   if (state.graph) {
-    CODETTA_TRY(const bool capturing, state.device->capturing(stream));
+    CODETTA_TRY(const bool capturing, state.device().capturing(stream));
     if (!capturing) {
       CODETTA_CHECK_OK(state.graph->launch(stream));
       state.wrote = true;
       return {};
     }
   }
-  const Result<void> ran = state.run_list(0, stream);
+  const Result<void> ran = state.run_all(stream);
   state.release_results();
   return ran;
 }
@@ -269,18 +309,24 @@ Dims Execution::filled(uint32_t buffer) const {
 Result<void> Execution::check() const { return state_->check_faults(); }
 
 // What a late part looks at is known when there is one.
-bool Execution::looks() const { return state_->fault.get() != nullptr; }
+bool Execution::looks() const {
+  return std::any_of(state_->memory.begin(), state_->memory.end(),
+                     [](const State::Memory& memory) { return memory.fault.get() != nullptr; });
+}
 bool Execution::sizes_in_run() const { return !state_->late.empty(); }
 bool Execution::observed() const { return state_->watch != nullptr; }
 
 void Execution::set_ranges(NvtxRef ranges) { state_->ranges = std::move(ranges); }
 
-const DeviceRef& Execution::device() const { return state_->device; }
+const DeviceRef& Execution::device() const { return state_->places->front().device; }
 
-int64_t Execution::workspace_size() const { return state_->bytes(); }
+int64_t Execution::workspace_size(uint32_t device) const {
+  return device < state_->memory.size() ? state_->memory[device].bytes() : 0;
+}
 
 Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
-  const int64_t needed = state_->bytes();
+  State::Memory& first = state_->memory.front();
+  const int64_t needed = first.bytes();
   if (memory == nullptr && needed != 0) {
     return diag::error(diag::Code::tensor_null, "the workspace is null")
         .about("workspace")
@@ -292,8 +338,8 @@ Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
     return diag::error(diag::Code::tensor_misaligned, "the workspace is not aligned to 256 bytes")
         .about("workspace")
         .reason(fmt::format("its address is {} modulo 256", address % workspace_alignment))
-        .help(state_->device->driver().api() == Api::Hip ? "memory of hipMalloc is aligned so"
-                                                         : "memory of cudaMalloc is aligned so");
+        .help(state_->device().driver().api() == Api::Hip ? "memory of hipMalloc is aligned so"
+                                                          : "memory of cudaMalloc is aligned so");
   }
   if (bytes < needed) {
     return diag::error(diag::Code::workspace_small, "the workspace is too small")
@@ -301,9 +347,10 @@ Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
         .reason(fmt::format("{} bytes are given, {} are needed", bytes, needed))
         .help("pass at least workspace_size() bytes");
   }
-  if (needed != 0 && state_->checked) CODETTA_CHECK_OK(check_place(*state_->device, "the workspace", memory));
-  CODETTA_CHECK_OK(state_->place(address));
-  state_->own_workspace = DeviceBuffer();
+  if (needed != 0 && state_->checked) CODETTA_CHECK_OK(check_place(state_->device(), {}, "the workspace", memory));
+  first.placed_at = address;
+  CODETTA_CHECK_OK(state_->place());
+  first.workspace = DeviceBuffer();
   return state_->capture();
 }
 

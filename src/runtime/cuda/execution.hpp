@@ -28,6 +28,14 @@ struct GpuOptions {
   Allocator* allocator = nullptr;  // of workspaces; outlives them
   CublasLtHandleRef vendor{};      // for kernels of the vendor's library, which have no module
   DeviceRef device{};              // null: that of a module, or of `vendor`
+  // The package's devices behind the first, in its order; one GPU may stand there more than once, and be the first,
+  // too. Further ones than it has are not used.
+  struct Further {
+    DeviceRef device;
+    std::vector<ModuleRef> modules{};  // by kernel, of this device; as those of make()
+    CublasLtHandleRef vendor{};
+  };
+  std::vector<Further> further{};
   FromOutside outside{};
   // make() captures the steps on a stream of its own into one graph, which every run() then launches; set_workspace()
   // captures them again. Functions of the caller's are called while that is done, and not by run(). E0646: steps that
@@ -48,8 +56,8 @@ class Execution {
   static constexpr int64_t workspace_alignment = 256;
   // `modules` by kernel of the package, all of one device; null: of the vendor's library, or not needed with these
   // options. Resolves symbols, evaluates guards (E0610), checks overlaps (E0613) and where the tensors lie (E0648),
-  // encodes tensor maps (E0649), checks limits (E0650), allocates the workspace (E0643) and zeroes its counters.
-  // Captures of streams stay valid. Without what is taken from outside: E0615, E0616.
+  // encodes tensor maps (E0649), checks limits (E0650), allocates the workspaces (E0643) and zeroes their counters.
+  // Captures of streams stay valid. Without what is taken from outside: E0615, E0616; without a device: E0642.
   static Result<Execution> make(package::PackageRef package, std::vector<ModuleRef> modules, Bindings bindings,
                                 GpuOptions options = {});
   Execution(Execution&&) noexcept;
@@ -58,8 +66,9 @@ class Execution {
 
   // From now on each launch of run() is a range with its kernel's name; null: none.
   void set_ranges(NvtxRef ranges);
-  // Enqueues on a stream of the device's primary context; allocates nothing and never waits, so that it may be
-  // captured. Errors: E0644, E0645, E0647 and their kin; those of check(), before anything is enqueued; E0617.
+  // Enqueues on a stream of the first device's primary context; allocates nothing and never waits, so that it may be
+  // captured. Streams of the other devices begin behind it and are waited for by it. Errors: E0644, E0645, E0647 and
+  // their kin; those of check(), before anything is enqueued; E0617.
   // Where sizes lie in device memory, or functions of the caller's allocate, it waits, allocates where these have
   // changed, and can not be captured (E0646); then what is behind them fails here, too (E0610, E0643). With an observer
   // it waits for each step, tells of it, and ends with the observer's error; what kernels find wrong with contents is
@@ -80,8 +89,10 @@ class Execution {
   [[nodiscard]] bool sizes_in_run() const;
   [[nodiscard]] bool observed() const;
   [[nodiscard]] const DeviceRef& device() const;
-  [[nodiscard]] int64_t workspace_size() const;
-  // Device memory of the caller's instead; waits until its counters are zeroed. Errors: E0604, E0605, E0611, E0648.
+  // Bytes on one of the package's devices; 0 where it has no such one.
+  [[nodiscard]] int64_t workspace_size(uint32_t device = 0) const;
+  // Memory of the first device, the caller's, instead; waits until its counters are zeroed. What further devices need
+  // stays the execution's own. Errors: E0604, E0605, E0611, E0648.
   Result<void> set_workspace(void* memory, int64_t bytes);
 
   struct State;  // of the files that make and run it

@@ -52,6 +52,7 @@ class Launch {
 
   int64_t workspace_bytes = 0;
   int64_t workspace_at = 0;  // where its owner has put it, behind the counters of all launches
+  uint32_t on_device = 0;    // of the package: whose workspace
   int64_t counters_at = 0;   // and those, behind the temporaries
 
  private:

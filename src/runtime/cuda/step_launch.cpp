@@ -65,9 +65,18 @@ Result<void> StepLaunch::plan(const Bindings& bindings) {
                               made, trouble))
       return failed();
   } else if (const auto* copy = std::get_if<package::Copy>(step_)) {
-    const shared::StepView from = view(copy->source, bindings);
-    if (!shared::plan_move(view(copy->target, bindings), &from, 0, parameters_.emplace<gpu::MoveParams>(), trouble))
-      return failed();
+    shared::StepView from = view(part_ == Part::Scatter ? copy->target : copy->source, bindings);
+    shared::StepView to = view(part_ == Part::Gather ? copy->source : copy->target, bindings);
+    if (part_ != Part::Whole) {
+      shared::StepView& piece = part_ == Part::Gather ? to : from;
+      piece.data = reinterpret_cast<char*>(piece_);
+      int64_t stride = 1;
+      for (int i = piece.rank - 1; i >= 0; --i) {
+        piece.stride[i] = stride;
+        stride *= piece.size[i];
+      }
+    }
+    if (!shared::plan_move(to, &from, 0, parameters_.emplace<gpu::MoveParams>(), trouble)) return failed();
   } else if (const auto* fill = std::get_if<package::Fill>(step_)) {
     if (!shared::plan_move(view(fill->buffer, bindings), nullptr, fill->bits, parameters_.emplace<gpu::MoveParams>(),
                            trouble))
@@ -91,8 +100,10 @@ Result<void> StepLaunch::plan(const Bindings& bindings) {
 }
 
 Result<StepLaunch> StepLaunch::make(const package::Package& package, const package::Step& step,
-                                    const Bindings& bindings, const Symbols& symbols, const ModuleRef& module) {
+                                    const Bindings& bindings, const Symbols& symbols, const ModuleRef& module,
+                                    Part part) {
   StepLaunch launch;
+  launch.part_ = part;
   launch.package_ = &package;
   launch.step_ = &step;
   if (const auto* check = std::get_if<package::Check>(&step)) {
@@ -112,6 +123,10 @@ Result<StepLaunch> StepLaunch::make(const package::Package& package, const packa
     launch.workspace_bytes = shared::wide_bytes(*put);
     if (launch.workspace_bytes < 0) return size_overflow("the workspace");
   }
+  if (part != Part::Whole) {
+    const TensorView& whole = bindings.tensors[std::get_if<package::Copy>(&step)->source];
+    launch.workspace_bytes = (whole.element_count() * dtype_size(whole.dtype()) + 255) / 256 * 256;
+  }
   const package::GpuEntry& entry = package.kernels[*package::steps_kernel(package)].entries[launch.parameters_.index()];
   CODETTA_TRY(launch.function_, module->function(entry.symbol, 0, 1));
   launch.function_name_ = entry.symbol;
@@ -120,6 +135,7 @@ Result<StepLaunch> StepLaunch::make(const package::Package& package, const packa
 
 Result<void> StepLaunch::resolve(const Bindings& bindings, DeviceAddress workspace, gpu::Fault* fault,
                                  uint32_t number) {
+  if (part_ != Part::Whole) piece_ = workspace;
   CODETTA_CHECK_OK(plan(bindings));
   if (auto* put = std::get_if<gpu::PutParams>(&parameters_)) {
     put->wide = workspace_bytes == 0 ? nullptr : reinterpret_cast<float*>(workspace);

@@ -41,10 +41,13 @@ enum class FoundIn : uint8_t { EarlierRun, ThisRun };
 
 class StepLaunch {
  public:
+  // A Copy to another device is made in parts: its source is gathered in a row-major piece of the workspace, or
+  // scattered from one to its target.
+  enum class Part : uint8_t { Whole, Gather, Scatter };
   // `step`: an IndexPut, Scatter, Copy, Fill, or a Check of contents; its views have their shapes. Errors: E0610 where
   // they do not fit each other, E0603.
   static Result<StepLaunch> make(const package::Package& package, const package::Step& step, const Bindings& bindings,
-                                 const Symbols& symbols, const ModuleRef& module);
+                                 const Symbols& symbols, const ModuleRef& module, Part part = Part::Whole);
   // Writes the parameters for these addresses; `workspace` has workspace_bytes at a multiple of 256. Without `fault`
   // nothing is checked. `number`: what faults of this launch are known by.
   Result<void> resolve(const Bindings& bindings, DeviceAddress workspace, codetta::gpu::Fault* fault, uint32_t number);
@@ -56,8 +59,12 @@ class StepLaunch {
   [[nodiscard]] Error error_of(const codetta::gpu::Fault& fault, const Bindings& bindings, FoundIn run) const;
   [[nodiscard]] const std::string& name() const { return function_name_; }
 
+  // Of a part of a Copy: where its piece lies.
+  [[nodiscard]] DeviceAddress piece() const { return piece_; }
+
   int64_t workspace_bytes = 0;
   int64_t workspace_at = 0;  // where its owner has put it, behind the temporaries
+  uint32_t on_device = 0;    // of the package: whose workspace
 
  private:
   StepLaunch() = default;
@@ -67,6 +74,8 @@ class StepLaunch {
   const package::Package* package_ = nullptr;
   const package::Step* step_ = nullptr;
   int64_t limit_ = 0;  // of an IndexGuard
+  Part part_ = Part::Whole;
+  DeviceAddress piece_ = 256;  // until resolve(): aligned as it will be
   Function function_;
   std::string function_name_;
   std::variant<codetta::gpu::PutParams, codetta::gpu::MoveParams, codetta::gpu::LookParams> parameters_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolving the steps of a CUDA package. Streams and events keep the order of the list: everything is enqueued on the
-// caller's stream.
+// Resolving the steps of a CUDA package. Its own streams and events keep the order of the list: what runs on the first
+// device is enqueued on the caller's stream.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -24,10 +24,10 @@ using package::Buffer;
 class Execution::State::Preparing : PassiveSteps {
  public:
   using PassiveSteps::operator();
-  explicit Preparing(State& state) : s_(state), p_(*state.package) {}
+  explicit Preparing(State& state) : s_(state), p_(*state.package), scope_(state.scope) {}
 
   Result<void> walk(const package::StepList& steps, size_t list) {
-    const size_t outer = std::exchange(list_, list);
+    const size_t outer = std::exchange(list_, list), scopes = scope_.size();
     for (size_t i = list == 0 ? s_.first : 0; i < steps.size(); ++i) {
       step_ = &steps[i];
       position_ = i;
@@ -36,6 +36,7 @@ class Execution::State::Preparing : PassiveSteps {
       if (std::exchange(never_runs_, false)) break;
     }
     list_ = outer;
+    scope_.resize(scopes);
     return {};
   }
 
@@ -75,13 +76,14 @@ class Execution::State::Preparing : PassiveSteps {
       never_runs_ = !check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
     if (!s_.checked && !never_runs_) return {};
     if (list_ == 0) return check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
-    add(-1);  // whether a child list runs is known then
+    add({});  // whether a child list runs is known then
     return {};
   }
 
   Result<void> operator()(const package::Allocate& step) {
     CODETTA_TRY(Form form, form_of(p_, step.buffer, s_.symbols));
-    const auto offset = s_.own.take(form.bytes, std::max(workspace_alignment, p_.buffers[step.buffer].alignment));
+    const auto offset =
+        memory_of(step.buffer).own.take(form.bytes, std::max(workspace_alignment, p_.buffers[step.buffer].alignment));
     if (!offset || p_.buffers[step.buffer].alignment > workspace_alignment)
       return offset ? refused("temporaries are aligned to at most 256 bytes")
                     : Result<void>(size_overflow("temporary " + p_.buffers[step.buffer].name));
@@ -94,12 +96,13 @@ class Execution::State::Preparing : PassiveSteps {
     if (pool.alignment > workspace_alignment) return refused("pools are aligned to at most 256 bytes");
     if (!placed && !s_.pool_offset[step.pool]) {
       const auto bytes = pool.bytes.evaluate(s_.symbols);
-      const auto end = bytes ? base::checked_add(s_.pools_end, *bytes) : std::nullopt;
+      int64_t& pools_end = s_.memory[pool.device].pools_end;
+      const auto end = bytes ? base::checked_add(pools_end, *bytes) : std::nullopt;
       const auto rounded = end ? base::checked_round_up(*end, workspace_alignment) : std::nullopt;
       if (!rounded || *bytes < 0 || *rounded > INT64_MAX / 4) return size_overflow("a pool");
-      s_.pool_offset[step.pool] = s_.pools_end;
+      s_.pool_offset[step.pool] = pools_end;
       s_.pool_bytes[step.pool] = *bytes;
-      s_.pools_end = *rounded;
+      pools_end = *rounded;
     }
     const Buffer& buffer = p_.buffers[step.buffer];
     CODETTA_TRY(Form form, form_of(p_, step.buffer, s_.symbols));
@@ -117,9 +120,9 @@ class Execution::State::Preparing : PassiveSteps {
         {step.buffer, StaticView::Base::Pools, 0, *s_.pool_offset[step.pool] + *offset, form.shape, form.strides});
   }
   Result<void> operator()(const package::Free& step) {
-    if (s_.selected.count(step.buffer) != 0) add(-1);
+    if (s_.selected.count(step.buffer) != 0) add({});
     if (const auto at = s_.own_offset.find(step.buffer); at != s_.own_offset.end()) {
-      s_.own.give_back(at->second);
+      memory_of(step.buffer).own.give_back(at->second);
       s_.own_offset.erase(at);
     }
     return {};
@@ -146,8 +149,8 @@ class Execution::State::Preparing : PassiveSteps {
       const std::string_view nvidia = package::only_on_nvidia(step.options);
       if (p_.target.backend == Backend::hip && !nvidia.empty())
         return refused(fmt::format("{} are of NVIDIA GPUs", nvidia).c_str());
-      CODETTA_TRY(UserLaunch made, UserLaunch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols));
-      s_.lists[list_].push_back({step_, -1, -1, static_cast<int32_t>(s_.user_launches.size()), -1});
+      CODETTA_TRY(UserLaunch made, UserLaunch::make(p_, step, s_.bindings, here().modules[step.kernel], s_.symbols));
+      add({.user = static_cast<int32_t>(s_.user_launches.size())});
       s_.user_launches.push_back(std::move(made));
       return {};
     }
@@ -163,16 +166,17 @@ class Execution::State::Preparing : PassiveSteps {
       return even;
     }
     if (package::is_vendor(p_.kernels[step.kernel].config)) {
-      if (s_.vendor == nullptr) return refused("it is a kernel of the vendor's library, which is not loaded");
-      CODETTA_TRY(VendorLaunch made, VendorLaunch::make(p_, step, s_.bindings, s_.vendor, s_.symbols));
+      if (here().vendor == nullptr) return refused("it is a kernel of the vendor's library, which is not loaded");
+      CODETTA_TRY(VendorLaunch made, VendorLaunch::make(p_, step, s_.bindings, here().vendor, s_.symbols));
       CODETTA_CHECK_OK(add_scratch(made));
-      s_.lists[list_].push_back({step_, -1, static_cast<int32_t>(s_.vendor_launches.size()), -1, -1});
+      add({.vendor = static_cast<int32_t>(s_.vendor_launches.size())});
       s_.vendor_launches.push_back(std::move(made));
       return {};
     }
-    CODETTA_TRY(Launch made, Launch::make(p_, step, s_.bindings, s_.modules[step.kernel], s_.symbols, s_.unaligned));
+    CODETTA_TRY(Launch made,
+                Launch::make(p_, step, s_.bindings, here().modules[step.kernel], s_.symbols, s_.unaligned));
     CODETTA_CHECK_OK(add_scratch(made));
-    add(static_cast<int32_t>(s_.launches.size()));
+    add({.launch = static_cast<int32_t>(s_.launches.size())});
     s_.launches.push_back(std::move(made));
     return {};
   }
@@ -180,14 +184,19 @@ class Execution::State::Preparing : PassiveSteps {
     CODETTA_CHECK_OK(check_bound(step.source));
     CODETTA_CHECK_OK(check_bound(step.target));
     const TensorView &source = s_.bindings.tensors[step.source], &target = s_.bindings.tensors[step.target];
-    if (source.element_count() != target.element_count()) {
-      return diag::error(diag::Code::guard_failed, fmt::format("{} has the wrong shape", p_.buffers[step.source].name))
-          .reason(fmt::format("it is {}; the copy goes to {}", source.describe(), target.describe()))
-          .help("bind tensors whose sizes agree");
+    if (source.element_count() != target.element_count()) return other_shape(step);
+    const uint32_t from = p_.buffers[step.source].device, to = p_.buffers[step.target].device;
+    if (from != to) return between(step, from, to);
+    // It stands anywhere, and runs where its tensors lie.
+    scope_.push_back(to);
+    Result<void> added;
+    if (!source.is_row_major() || !target.is_row_major()) {
+      added = on_elements();
+    } else {
+      add({});
     }
-    if (!source.is_row_major() || !target.is_row_major()) return on_elements();
-    add(-1);
-    return {};
+    scope_.pop_back();
+    return added;
   }
   Result<void> operator()(const package::Fill& step) {
     if (step.mode == package::ZeroMode::None) return {};
@@ -201,16 +210,16 @@ class Execution::State::Preparing : PassiveSteps {
       return {};
     }
     if (!by_driver) return on_elements();
-    add(-1);
+    add({});
     return {};
   }
   Result<void> operator()(const package::If& step) {
-    add(-1);
+    add_control();
     CODETTA_CHECK_OK(walk(p_.step_lists[step.then_list], step.then_list + size_t{1}));
     return walk(p_.step_lists[step.else_list], step.else_list + size_t{1});
   }
   Result<void> operator()(const package::While& step) {
-    add(-1);
+    add_control();
     CODETTA_CHECK_OK(walk(p_.step_lists[step.condition], step.condition + size_t{1}));
     return walk(p_.step_lists[step.body], step.body + size_t{1});
   }
@@ -227,7 +236,7 @@ class Execution::State::Preparing : PassiveSteps {
       if (allocates) {
         wait();
       } else {
-        add(-1);
+        add({});
       }
       return {};
     }
@@ -241,7 +250,7 @@ class Execution::State::Preparing : PassiveSteps {
                 view_of_output(p_.buffers[step.buffer], output_of(step.result, step.output), step.output, "a function",
                                s_.symbols));
     s_.selected[step.buffer] = {step.result, step.output};
-    if (s_.watch != nullptr) add(-1);  // there is something to be told, but nothing to do
+    if (s_.watch != nullptr) add({});  // there is something to be told, but nothing to do
     return {};
   }
   Result<void> operator()(const package::IndexPut& step) {
@@ -254,7 +263,12 @@ class Execution::State::Preparing : PassiveSteps {
     return on_elements();
   }
   Result<void> operator()(const package::EnterDevice& step) {
-    return step.device == 0 ? Result<void>() : refused("one device is used");
+    scope_.push_back(step.device);
+    return {};
+  }
+  Result<void> operator()(const package::ExitDevice&) {
+    scope_.pop_back();
+    return {};
   }
 
  private:
@@ -264,7 +278,10 @@ class Execution::State::Preparing : PassiveSteps {
     part.cause = step_;
     part.list = list_;
     part.first = position_ + 1;
+    part.scope = scope_;
   }
+  [[nodiscard]] const Place& here() const { return (*s_.places)[scope_.back()]; }
+  [[nodiscard]] Memory& memory_of(uint32_t buffer) { return s_.memory[p_.buffers[buffer].device]; }
   [[nodiscard]] const CodettaTensor& output_of(uint32_t result, uint32_t output) const {
     return (*s_.results)[result][output];  // its call stands in front, in a part that has run
   }
@@ -273,25 +290,73 @@ class Execution::State::Preparing : PassiveSteps {
     return define_symbol(p_, step, TensorView(), source, s_.symbols);
   }
 
-  void add(int32_t launch) { s_.lists[list_].push_back({step_, launch, -1, -1, -1}); }
+  void add(Active active) {
+    active.step = step_;
+    active.device = scope_.back();
+    s_.lists[list_].push_back(active);
+  }
+  // It enqueues nothing itself.
+  void add_control() {
+    scope_.push_back(0);
+    add({});
+    scope_.pop_back();
+  }
+  Result<void> between(const package::Copy& step, uint32_t from, uint32_t to) {
+    const TensorView &source = s_.bindings.tensors[step.source], &target = s_.bindings.tensors[step.target];
+    if (!(source.shape() == target.shape())) return other_shape(step);
+    if (source.empty()) return {};
+    Between made{&step, from, to};
+    const auto part = [&](uint32_t device, StepLaunch::Part what, int32_t& launch) -> Result<void> {
+      scope_.push_back(device);
+      const auto resolved = make_on_elements(what);
+      scope_.pop_back();
+      if (!resolved) return resolved.error();
+      launch = *resolved;
+      return {};
+    };
+    if (!source.is_row_major()) CODETTA_CHECK_OK(part(from, StepLaunch::Part::Gather, made.gather));
+    if (!target.is_row_major()) CODETTA_CHECK_OK(part(to, StepLaunch::Part::Scatter, made.scatter));
+    // Copies between the same two in a row: what the one in front waits for, or has made wait, serves the next one.
+    std::vector<Active>& list = s_.lists[list_];
+    const bool follows = !list.empty() && list.back().between >= 0 && made.gather < 0;
+    Between* const before = follows ? &s_.between[static_cast<size_t>(list.back().between)] : nullptr;
+    if (before != nullptr && before->from == from && before->to == to) {
+      before->waited_for = made.waits = false;
+    } else if (before != nullptr && before->from == to && before->to == from) {
+      made.waits = false;
+    }
+    scope_.push_back(to);
+    add({.between = static_cast<int32_t>(s_.between.size())});
+    scope_.pop_back();
+    s_.between.push_back(made);
+    (*s_.places)[to].device->reach(*(*s_.places)[from].device);
+    return {};
+  }
+  [[nodiscard]] Error other_shape(const package::Copy& step) const {
+    return diag::error(diag::Code::guard_failed, fmt::format("{} has the wrong shape", p_.buffers[step.source].name))
+        .reason(fmt::format("it is {}; the copy goes to {}", s_.bindings.tensors[step.source].describe(),
+                            s_.bindings.tensors[step.target].describe()))
+        .help("bind tensors whose sizes agree");
+  }
   // A launch of the package's kernel for such steps: its place among those of the state.
-  Result<int32_t> make_on_elements() {
+  Result<int32_t> make_on_elements(StepLaunch::Part part = StepLaunch::Part::Whole) {
     const auto kernel = package::steps_kernel(p_);
-    if (!kernel || s_.modules[*kernel] == nullptr) {
+    if (!kernel || here().modules[*kernel] == nullptr) {
       const Result<void> lacking = refused("the package has no kernel for steps on elements");
       return lacking.error();
     }
-    CODETTA_TRY(StepLaunch made, StepLaunch::make(p_, *step_, s_.bindings, s_.symbols, s_.modules[*kernel]));
+    CODETTA_TRY(StepLaunch made, StepLaunch::make(p_, *step_, s_.bindings, s_.symbols, here().modules[*kernel], part));
     CODETTA_CHECK_OK(add_scratch(made));
-    if (s_.contents && made.looks() && s_.fault.get() == nullptr) {
-      CODETTA_TRY(s_.fault, FaultWord::make(s_.device));
+    FaultWord& fault = s_.memory[scope_.back()].fault;
+    if (s_.contents && made.looks() && fault.get() == nullptr) {
+      CODETTA_TRY(fault, FaultWord::make(here().device));
     }
     s_.step_launches.push_back(std::move(made));
     return static_cast<int32_t>(s_.step_launches.size() - 1);
   }
   Result<void> on_elements() {
     CODETTA_TRY(const int32_t made, make_on_elements());
-    s_.lists[list_].push_back({step_, -1, -1, -1, made});
+    add({.on_elements = made});
     return {};
   }
   // A check of contents: where these are not checked there is none.
@@ -302,15 +367,17 @@ class Execution::State::Preparing : PassiveSteps {
   }
   template <class L>
   Result<void> add_scratch(L& launch) {
-    const auto sum = base::checked_add(s_.scratch_bytes, launch.workspace_bytes);
+    launch.on_device = scope_.back();
+    Memory& on = s_.memory[launch.on_device];
+    const auto sum = base::checked_add(on.scratch_bytes, launch.workspace_bytes);
     if (!sum || *sum > INT64_MAX / 4) return size_overflow("the workspace");
-    launch.workspace_at = s_.scratch_bytes;
-    s_.scratch_bytes = *sum;
+    launch.workspace_at = on.scratch_bytes;
+    on.scratch_bytes = *sum;
     if constexpr (requires { launch.counters_at; }) {
-      const auto counted = base::checked_add(s_.counter_bytes, launch.counter_bytes());
+      const auto counted = base::checked_add(on.counter_bytes, launch.counter_bytes());
       if (!counted || *counted > INT64_MAX / 8) return size_overflow("the workspace");
-      launch.counters_at = s_.counter_bytes;
-      s_.counter_bytes = *counted;
+      launch.counters_at = on.counter_bytes;
+      on.counter_bytes = *counted;
     }
     return {};
   }
@@ -321,7 +388,8 @@ class Execution::State::Preparing : PassiveSteps {
       CODETTA_TRY(at, view_into(p_, s_.bindings.tensors, view.buffer, form, view.source, view.offset));
     } else {
       // Until place(): never read, but distinct, aligned and not null.
-      const uintptr_t base = view.base == StaticView::Base::Own ? uintptr_t{1} << 44 : 4096;
+      uintptr_t base = view.base == StaticView::Base::Own ? uintptr_t{1} << 44 : 4096;
+      base += uintptr_t{p_.buffers[view.buffer].device} << 48;
       CODETTA_TRY(at, TensorView::make(reinterpret_cast<void*>(base + static_cast<uintptr_t>(view.offset)),
                                        p_.buffers[view.buffer].dtype, view.shape, view.strides));
     }
@@ -364,6 +432,7 @@ class Execution::State::Preparing : PassiveSteps {
   State& s_;
   const package::Package& p_;
   size_t list_ = 0, position_ = 0;
+  std::vector<uint32_t> scope_;  // devices, from the outermost: the last one's steps are resolved
   const package::Step* step_ = nullptr;
   bool never_runs_ = false;  // what is behind it in its list
 };
@@ -427,6 +496,7 @@ Result<void> Execution::State::prepare() {
   pool_offset.resize(package->pools.size());
   pool_bytes.resize(package->pools.size());
   pool_address.resize(package->pools.size());
+  memory.resize(places->size());
   const bool whole = root == 0 && first == 0;
   if (whole) {
     bring_to_declared_rank();

@@ -56,12 +56,12 @@ Result<void> OwnedGraph::launch(StreamHandle stream) const {
   return {};
 }
 
-Result<OwnedEvent> OwnedEvent::make(DeviceRef device) {
+Result<OwnedEvent> OwnedEvent::make(DeviceRef device, unsigned flags) {
   CODETTA_TRY(const ContextGuard guard, device->enter());
   const Driver& driver = device->driver();
   EventHandle handle = nullptr;
   CODETTA_CUDA(driver, "cuEventCreate", fmt::format("device = {}", device->facts().ordinal),
-               driver.call().event_create(&handle, 0));
+               driver.call().event_create(&handle, flags));
   return OwnedEvent(std::move(device), handle);
 }
 

@@ -52,10 +52,11 @@ class OwnedGraph {
   GraphExecHandle handle_;
 };
 
-// An event that takes times. Move-only.
+// An event that takes times, or one that only orders streams, which costs them less. Move-only.
 class OwnedEvent {
  public:
-  static Result<OwnedEvent> make(DeviceRef device);
+  static Result<OwnedEvent> make(DeviceRef device, unsigned flags = 0);
+  static Result<OwnedEvent> ordering(DeviceRef device) { return make(std::move(device), event_disable_timing); }
   OwnedEvent(OwnedEvent&& other) noexcept
       : device_(std::move(other.device_)), handle_(std::exchange(other.handle_, nullptr)) {}
   OwnedEvent& operator=(OwnedEvent&& other) noexcept {

@@ -25,6 +25,7 @@ class VendorLaunch {
 
   int64_t workspace_bytes = 0;
   int64_t workspace_at = 0;  // where its owner has put it, behind the temporaries
+  uint32_t on_device = 0;    // of the package: whose workspace
 
  private:
   VendorLaunch() = default;

@@ -68,7 +68,11 @@ std::string in_process_gpu(const Feature& feature, const Target& target, bool in
   const ModuleRef module = Module::load(device, image, "test").value();
   const auto package = std::make_shared<const package::Package>(gpu_package(feature, target, inside));
   std::vector<ModuleRef> modules(std::max<size_t>(package->kernels.size(), 1), module);
-  GpuOptions options{.outside = {feature.program->options.externs, feature.program->options.weights}};
+  const DeviceRef second = Device::open(driver, 1).value();
+  const ModuleRef there = Module::load(second, image, "test").value();
+  std::vector<ModuleRef> further(modules.size(), there);
+  GpuOptions options{.further = {{second, std::move(further)}},
+                     .outside = {feature.program->options.externs, feature.program->options.weights}};
   if (told != nullptr) {
     options.observer = [&](const runtime::StepEvent& event, const Device&, StreamHandle) -> Result<void> {
       tell(*told, *package, event);

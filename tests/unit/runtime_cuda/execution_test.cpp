@@ -529,8 +529,7 @@ TEST_F(CudaExecution, HostSteps) {
   EXPECT_EQ(refused(Scatter{1, 0, 2, 0}), "step 14 (scatter) can not run on cuda:sm_90a");
   EXPECT_EQ(refused(check(IndexGuard{0, four})), "step 14 (check) can not run on cuda:sm_90a");
   p.device_count = 2;
-  p.step_lists[3] = {EnterDevice{1}, ExitDevice{}};
-  EXPECT_EQ(refused(Comment{""}), "list 3, step 0 (enter_device) can not run on cuda:sm_90a");
+  expect(prepare(p, bindings), Code::device_missing, "it is given 1");
 }
 
 TEST_F(CudaExecution, LaunchOptionsAreRefused) {

@@ -161,6 +161,18 @@ void look(const std::string& what, StreamHandle stream, const std::vector<uint64
     if (std::string late = state.order.use(key_of(stream), number, piece, what); !late.empty()) wrong(late);
   }
 }
+// For FakeDriver::log.
+const void* logged(StreamHandle stream) {
+  return stream != nullptr ? static_cast<const void*>(stream) : static_cast<const void*>(current());
+}
+void note_work(const std::string& what, StreamHandle stream, const std::vector<uint64_t>& addresses = {}) {
+  std::set<int> devices;
+  if (current() != nullptr) devices.insert(current()->device);
+  for (const uint64_t address : addresses) {
+    if (const auto* piece = allocation_of(address); piece != nullptr) devices.insert(state.owners[piece->first]);
+  }
+  state.log.work(what, logged(stream), std::move(devices));
+}
 // All words that a launch passes: those that are addresses are looked at.
 void look(const FakeLaunch& launch, const Function& function) {
   if (!state.looks) return;
@@ -310,7 +322,7 @@ Status cuDeviceGet(DeviceId* device, int ordinal) {
 }
 Status cuDeviceGetName(char* name, int length, DeviceId device) {
   ENTER("cuDeviceGetName");
-  std::strncpy(name, device == 0 ? "Pretended GPU 0" : "Pretended GPU 1", static_cast<size_t>(length));
+  std::strncpy(name, ("Pretended GPU " + std::to_string(device)).c_str(), static_cast<size_t>(length));
   return Status::Success;
 }
 Status cuDeviceGetUuid(Uuid* uuid, DeviceId device) {
@@ -360,6 +372,7 @@ Status cuCtxPopCurrent_v2(ContextHandle* context) {
 Status cuCtxSynchronize() {
   ENTER("cuCtxSynchronize");
   if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
+  state.log.host_waits_for_all();
   return Status::Success;
 }
 Status cuCtxGetDevice(DeviceId* device) {
@@ -378,7 +391,8 @@ Status cuMemAlloc_v2(DeviceAddress* address, size_t bytes) {
   ENTER("cuMemAlloc_v2");
   if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   if (current() == nullptr) return Status::InvalidContext;
-  if (bytes > state.memory_limit) return Status::OutOfMemory;
+  const auto limit = state.memory_limit_of.find(current()->device);
+  if (bytes > (limit == state.memory_limit_of.end() ? state.memory_limit : limit->second)) return Status::OutOfMemory;
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0xA5, bytes);
   *address = reinterpret_cast<uintptr_t>(memory);
@@ -412,18 +426,21 @@ Status cuMemcpyHtoDAsync_v2(DeviceAddress to, const void* from, size_t bytes, St
   ENTER("cuMemcpyHtoDAsync_v2");
   if (const Status spoiled = uses(stream); spoiled != Status::Success) return spoiled;
   look("a copy from the host", stream, {to});
+  note_work("cuMemcpyHtoDAsync_v2", stream);
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return Status::Success;
 }
 Status cuMemcpyDtoHAsync_v2(void* to, DeviceAddress from, size_t bytes, StreamHandle stream) {
   ENTER("cuMemcpyDtoHAsync_v2");
   look("a copy to the host", stream, {from});
+  note_work("cuMemcpyDtoHAsync_v2", stream);
   std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return Status::Success;
 }
 Status cuMemcpyDtoDAsync_v2(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle stream) {
   ENTER("cuMemcpyDtoDAsync_v2");
   look("a copy within a device", stream, {to, from});
+  note_work("cuMemcpyDtoDAsync_v2", stream);
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return Status::Success;
 }
@@ -432,12 +449,13 @@ Status cuMemcpyAsync(DeviceAddress to, DeviceAddress from, size_t bytes, StreamH
   ENTER("cuMemcpyAsync");
   if (const Status spoiled = uses(stream); spoiled != Status::Success) return spoiled;
   look("a copy between devices", stream, {to, from}, true);
+  note_work("cuMemcpyAsync", stream, {to, from});
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return Status::Success;
 }
 Status cuDeviceCanAccessPeer(int* can, DeviceId device, DeviceId peer) {
   ENTER("cuDeviceCanAccessPeer");
-  *can = device != peer ? 1 : 0;
+  *can = device != peer && state.can_reach ? 1 : 0;
   return Status::Success;
 }
 Status cuCtxEnablePeerAccess(ContextHandle peer, unsigned) {
@@ -450,6 +468,7 @@ Status cuMemsetD8Async(DeviceAddress to, unsigned char value, size_t count, Stre
   ENTER("cuMemsetD8Async");
   if (const Status spoiled = uses(stream); spoiled != Status::Success) return spoiled;
   look("filling", stream, {to});
+  note_work("cuMemsetD8Async", stream);
   std::memset(reinterpret_cast<void*>(to), value, count);
   return Status::Success;
 }
@@ -488,6 +507,7 @@ Status cuStreamSynchronize(StreamHandle stream) {
   ENTER("cuStreamSynchronize");
   if (const Status spoiled = unsafe(); spoiled != Status::Success) return spoiled;
   if (state.looks) state.order.host_waits(key_of(stream));
+  state.log.host_waits_for(logged(stream));
   return Status::Success;
 }
 Status cuStreamGetCtx(StreamHandle stream, ContextHandle* context) {
@@ -524,7 +544,10 @@ Status cuEventRecord(EventHandle event, StreamHandle stream) {
   auto& recorded = *reinterpret_cast<Event*>(event);
   if (state.looks && recorded.owner != owner_of(stream))
     wrong("an event of " + device_text(recorded.owner) + " is recorded on " + device_text(owner_of(stream)));
+  if (recorded.owner != nullptr && owner_of(stream) != nullptr && recorded.owner != owner_of(stream))
+    return Status::InvalidHandle;
   if (state.looks) recorded.seen = state.order.record(key_of(stream));
+  state.log.record(event, logged(stream));
   recorded.origin = state.capturing.count(stream) == 0 ? nullptr
                     : state.forked.count(stream) == 0  ? stream
                                                        : state.forked[stream];
@@ -535,6 +558,7 @@ Status cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   ENTER("cuStreamWaitEvent");
   const auto& awaited = *reinterpret_cast<const Event*>(event);
   if (state.looks) state.order.wait(key_of(stream), awaited.seen);
+  state.log.wait(logged(stream), event);
   if (awaited.origin == nullptr || state.capturing.count(stream) != 0) return Status::Success;
   state.capturing.insert(stream);
   state.forked[stream] = awaited.origin;
@@ -543,6 +567,7 @@ Status cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
 Status cuEventSynchronize(EventHandle event) {
   ENTER("cuEventSynchronize");
   if (state.looks) state.order.host_waits(reinterpret_cast<Event*>(event)->seen);
+  state.log.host_waits_for_event(event);
   return Status::Success;
 }
 Status cuEventElapsedTime(float* milliseconds, EventHandle, EventHandle) {
@@ -619,7 +644,11 @@ Status cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, voi
   launch.parameters.resize(said != 0 ? said : step != 0 ? step : state.parameter_bytes);
   if (!launch.parameters.empty()) std::memcpy(launch.parameters.data(), parameters[0], launch.parameters.size());
   if (config->stream != nullptr && state.streams.count(config->stream) == 0) return Status::InvalidHandle;
+  if (current() != nullptr) {
+    if (const auto fails = state.fail_on.find(current()->device); fails != state.fail_on.end()) return fails->second;
+  }
   look(launch, *reinterpret_cast<Function*>(function));
+  note_work(launch.function, config->stream);
   if (state.capturing.count(config->stream) != 0) {
     state.captured.push_back(std::move(launch));
     return Status::Success;
@@ -664,8 +693,9 @@ Status cuGraphInstantiateWithFlags(GraphExecHandle* executable, GraphHandle grap
   ++state.executables;
   return Status::Success;
 }
-Status cuGraphLaunch(GraphExecHandle executable, StreamHandle) {
+Status cuGraphLaunch(GraphExecHandle executable, StreamHandle stream) {
   ENTER("cuGraphLaunch");
+  note_work("cuGraphLaunch", stream);
   for (const FakeLaunch& launch : *reinterpret_cast<std::vector<FakeLaunch>*>(executable)) {
     compute(launch);
     state.launches.push_back(launch);

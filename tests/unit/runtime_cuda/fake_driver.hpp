@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/cuda/abi.hpp"
+#include "unit/runtime_cuda/fake_log.hpp"
 #include "unit/runtime_cuda/fake_order.hpp"
 
 namespace codetta::test {
@@ -61,7 +62,11 @@ struct FakeDriver {
   // from place to place, and is ordered behind work of other streams on the same memory. What is wrong is told there.
   bool looks = false;
   std::vector<std::string> wrong{};
+  bool can_reach = true;                           // devices each other's memory
+  std::map<int, runtime::cuda::Status> fail_on{};  // by device: what launches there give
+  std::map<int, size_t> memory_limit_of{};         // of one allocation, by device
   // What happened.
+  FakeLog log;
   std::vector<std::string> calls;  // symbols, in order
   std::vector<FakeLaunch> launches;
   std::vector<FakeTensorMap> tensor_maps;

@@ -160,7 +160,7 @@ Status hipStreamIsCapturing(StreamHandle stream, int* capture) {
 }
 
 Status hipGetDevicePropertiesR0600(char* properties, int device) {
-  if (device < 0 || device > 1) return Status::InvalidDevice;
+  if (device < 0 || device > 7) return Status::InvalidDevice;
   std::memset(properties, 0, 1472);
   std::memcpy(properties + 1160, state.architecture.data(), state.architecture.size());
   return Status::Success;
