@@ -11,10 +11,8 @@ def two_devices(x: f32["m", 256], g0: f32[256], up0: f32[256, 768], down0: f32[7
                 g1: f32[256], up1: f32[256, 768], down1: f32[768, 256]):
     a0 = stage(x[:m // 2], g0, up0, down0)
     b0 = stage(x[m // 2:], g0, up0, down0)
-    g = to_device(g1, 1)
-    up = to_device(up1, 1)
-    down = to_device(down1, 1)
-    a1 = stage(to_device(a0, 1), g, up, down)
-    b1 = stage(to_device(b0, 1), g, up, down)
-    y = concat(a1, b1, dim=0)
+    with device(1):
+        a1 = stage(a0, g1, up1, down1)
+        b1 = stage(b0, g1, up1, down1)
+        y = concat(a1, b1, dim=0)
     return y

@@ -48,7 +48,8 @@ struct Argument {
   ExprId value;
 };
 
-enum class StatementKind : uint8_t { Assign, Return };
+// `with device(n):` begins a block (value: n), which ends at the matching EndDevice.
+enum class StatementKind : uint8_t { Assign, Return, Device, EndDevice };
 struct Statement {
   StatementKind kind = StatementKind::Assign;
   diag::Span span;

@@ -94,6 +94,7 @@ bool Lowerer::declare(Scope& scope, Span name, ValueId value, bool parameter) {
   scope.definitions.emplace(word, name);
   scope.is_parameter.emplace(word, parameter);
   scope.values.insert_or_assign(word, value);
+  scope.devices.insert_or_assign(word, device());
   return true;
 }
 
@@ -189,15 +190,32 @@ Lowerer::Values Lowerer::run(Scope& scope, bool entry) {
       assign(scope, statement);
       continue;
     }
-    if (i + 1 < function.statement_count) {
-      const ast::Statement& next = module_.statements[function.first_statement + i + 1];
+    if (statement.kind == ast::StatementKind::Device) {
+      enter_device(statement);
+      continue;
+    }
+    if (statement.kind == ast::StatementKind::EndDevice) {
+      devices_.pop_back();
+      continue;
+    }
+    uint32_t behind = i + 1;
+    while (behind < function.statement_count &&
+           module_.statements[function.first_statement + behind].kind == ast::StatementKind::EndDevice)
+      ++behind;
+    if (behind < function.statement_count) {
+      const ast::Statement& next = module_.statements[function.first_statement + behind];
       report_.error(Code::after_return, next.span, "statement after return")
           .reason("nothing behind return is computed")
           .help("move it before return, or remove it");
     }
-    if (!entry) return helper_return(scope, statement);
-    entry_return(scope, statement);
-    return {};
+    Values values;
+    if (!entry) {
+      values = helper_return(scope, statement);
+    } else {
+      entry_return(scope, statement);
+    }
+    devices_.resize(devices_.size() - (behind - i - 1));  // of blocks that end with it
+    return values;
   }
   if (!stopped_) {
     report_
@@ -206,6 +224,38 @@ Lowerer::Values Lowerer::run(Scope& scope, bool entry) {
         .help("end it with return and the names of its outputs: return D");
   }
   return {ValueId()};
+}
+
+void Lowerer::enter_device(const ast::Statement& statement) {
+  const std::optional<int64_t> said = integer_argument(statement.value);
+  devices_.push_back(device());
+  if (!program_) {
+    report_.error(Code::program_only, statement.span, "'with device' belongs into a program")
+        .reason("an epilogue runs in the kernel of its product")
+        .help("remove it");
+  } else if (!said) {
+    report_.error(Code::device_number, module_[statement.value].span, "the device is no number of the text")
+        .reason("where work runs is known before it does")
+        .help("write a number, such as with device(1):");
+  } else if (*said < 0 || *said >= ir::max_devices) {
+    report_.error(Code::device_number, module_[statement.value].span, fmt::format("there is no device {}", *said))
+        .reason(fmt::format("a program has {} devices at most, counted from 0", ir::max_devices))
+        .help("count the program's devices from 0");
+  } else {
+    devices_.back() = static_cast<uint32_t>(*said);
+  }
+}
+
+ValueId Lowerer::brought(const Scope& scope, std::string_view name, ValueId value, Span span) {
+  if (!device() || !value.valid()) return value;
+  const auto made = scope.devices.find(name);
+  if (made != scope.devices.end() && made->second == device()) return value;
+  ir::Function& function = builder_.function();
+  const bool parameter = value.index() < function.parameters.size();
+  const bool number =
+      parameter && function.parameters[value.index()].type && function.parameters[value.index()].type->is_scalar;
+  if (number || function.values[value.index()].op == types::Op::literal) return value;
+  return builder_.op(types::Op::to_device, {value}, ir::DeviceAttr{*device()}, span, builder_.rank(value));
 }
 
 void Lowerer::assign(Scope& scope, const ast::Statement& statement) {

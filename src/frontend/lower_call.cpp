@@ -520,6 +520,7 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
     return false;
   }
   FunctionBuilder outer = std::exchange(builder_, FunctionBuilder{ir::Function{}, &report_});
+  std::vector<std::optional<uint32_t>> blocks = std::exchange(devices_, {});  // it runs where its operands lie
   builder_.set_inside(outer);
   ir::Function& body = builder_.function();
   body.source = module_.source;
@@ -535,6 +536,7 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
   active_.push_back(&function);
   const Values values = run(scope, false);
   active_.pop_back();
+  devices_ = std::move(blocks);
   elsewhere_ -= outer.function().values.size();
   bool good = !values.empty() && values.size() <= max_outputs;
   if (values.size() > max_outputs) {

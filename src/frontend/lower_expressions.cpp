@@ -108,7 +108,7 @@ ValueId Lowerer::name(Scope& scope, const Expr& expr) {
 Lowerer::Values Lowerer::leaf(Scope& scope, const Expr& expr) {
   switch (expr.kind) {
     case ExprKind::Name:
-      return {name(scope, expr)};
+      return {brought(scope, text(expr.span), name(scope, expr), expr.span)};
     case ExprKind::Bool:
       return {builder_.literal({LiteralAttr::Kind::Bool, static_cast<int64_t>(expr.integer), 0}, expr.span)};
     case ExprKind::Int:

@@ -36,6 +36,7 @@ class Lowerer {
     std::unordered_map<std::string_view, ValueId> values;
     std::unordered_map<std::string_view, diag::Span> definitions;
     std::unordered_map<std::string_view, bool> is_parameter;
+    std::unordered_map<std::string_view, std::optional<uint32_t>> devices;  // the block in which a name was defined
     // Sizes by what texts call them: of results of this function's extern calls, and of the functions that called it.
     std::map<std::string, std::string, std::less<>> sizes;
     std::set<std::string, std::less<>> own_sizes;    // symbols of the former
@@ -53,6 +54,9 @@ class Lowerer {
   bool declare(Scope& scope, diag::Span name, ValueId value, bool parameter);
   Values run(Scope& scope, bool entry);
   void assign(Scope& scope, const ast::Statement& statement);
+  void enter_device(const ast::Statement& statement);
+  // In a block of a device: the value there, which is brought unless it was made there.
+  ValueId brought(const Scope& scope, std::string_view name, ValueId value, diag::Span span);
   void define(Scope& scope, diag::Span name, ValueId value);
   Values helper_return(Scope& scope, const ast::Statement& statement);
   void entry_return(Scope& scope, const ast::Statement& statement);
@@ -123,6 +127,9 @@ class Lowerer {
   diag::Span size_trouble_at_{};
   diag::Span size_told_at_{};  // where that was reported last
   size_t elsewhere_ = 0;       // values of branches that are done, and calls
+  // Of blocks `with device(n):` around the statement, the last one inside; of the function that is lowered.
+  std::vector<std::optional<uint32_t>> devices_;
+  [[nodiscard]] std::optional<uint32_t> device() const { return devices_.empty() ? std::nullopt : devices_.back(); }
   bool stopped_ = false;
 };
 

@@ -170,7 +170,9 @@ void Parser::parameter() {
   module_.parameters.push_back(parameter);
 }
 
-void Parser::body() {
+void Parser::body() { block("the function's body"); }
+
+void Parser::block(std::string_view what) {
   if (token_.kind != TokenKind::Newline) {
     statement_line();
     return;
@@ -180,7 +182,7 @@ void Parser::body() {
   if (token_.kind != TokenKind::Indent) {
     report_.error(Code::indentation, token_.span, "expected an indented block")
         .reason("the line above ends with ':'")
-        .help("indent the function's body");
+        .help(fmt::format("indent {}", what));
     stop();
     return;
   }
@@ -192,11 +194,46 @@ void Parser::body() {
     } else if (token_.kind == TokenKind::Indent) {
       reject_indentation();
       if (token_.kind == TokenKind::Dedent) token_ = lexer_.next();
-    } else if (!rejected_statement(true)) {
+    } else if (!device_block() && !rejected_statement(true)) {
       statement_line();
     }
   }
   if (token_.kind == TokenKind::Dedent) token_ = lexer_.next();
+}
+
+// At `with device(n):`: takes it with its block. Other blocks of this kind are rejected as a whole.
+bool Parser::device_block() {
+  if (!at_word("with")) return false;
+  const std::string_view rest = module_.source->text().substr(token_.span.end);
+  const size_t word = rest.find_first_not_of(" \t");
+  if (word == std::string_view::npos || !rest.substr(word).starts_with("device(")) return false;
+  const uint32_t begin = token_.span.begin;
+  ast::Statement statement;
+  statement.kind = ast::StatementKind::Device;
+  for (int i = 0; i < 3; ++i) advance();  // with device (
+  statement.value = expression();
+  const bool whole = !panic_ && expect(")", "") && expect(":", "");
+  if (whole && depth_ == max_nesting) {
+    report_
+        .error(Code::text_too_large, span_from(begin), fmt::format("blocks are nested more than {} deep", max_nesting))
+        .reason("each of them is a level of the reader")
+        .help("write one behind the other");
+  }
+  if (!whole || depth_ == max_nesting) {
+    complete_ = false;
+    skip_line();
+    skip_block();
+    return true;
+  }
+  ++depth_;
+  statement.span = span_from(begin);
+  module_.statements.push_back(statement);
+  block("what runs on the device");
+  --depth_;
+  statement.kind = ast::StatementKind::EndDevice;
+  statement.value = {};
+  module_.statements.push_back(statement);
+  return true;
 }
 
 void Parser::statement_line() {

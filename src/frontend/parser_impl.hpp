@@ -74,6 +74,8 @@ class Parser {
   bool parameters();
   void parameter();
   void body();
+  void block(std::string_view what);
+  bool device_block();
   void statement_line();
   void simple_statement();
   void assignment(ExprId target, uint32_t begin);

@@ -126,8 +126,10 @@ std::string print_ast(const Module& module) {
       const Statement& statement = module.statements[function.first_statement + i];
       if (statement.kind == StatementKind::Assign) {
         out += fmt::format("  assign {} = ", names_of(module, statement));
-      } else {
+      } else if (statement.kind == StatementKind::Return) {
         out += statement.value.valid() ? "  return " : "  return";
+      } else {
+        out += statement.kind == StatementKind::Device ? "  with device " : "  end of with";
       }
       if (statement.value.valid()) print_expr(module, statement.value, out);
       out += '\n';

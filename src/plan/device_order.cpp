@@ -8,7 +8,7 @@
 namespace codetta::plan {
 namespace {
 
-class Clocks {
+class DeviceClocks {
  public:
   [[nodiscard]] double start(const DeviceStep& step) const {
     double at = 0;
@@ -57,7 +57,7 @@ std::vector<uint32_t> order_for_devices(const std::vector<DeviceStep>& steps) {
   for (uint32_t s = 0; s < steps.size(); ++s) {
     if (waits[s] == 0) ready.push_back(s);
   }
-  Clocks clocks;
+  DeviceClocks clocks;
   std::vector<uint32_t> order;
   while (!ready.empty()) {
     const auto key = [&](uint32_t s) {
@@ -77,7 +77,7 @@ std::vector<uint32_t> order_for_devices(const std::vector<DeviceStep>& steps) {
 }
 
 double microseconds_of(const std::vector<DeviceStep>& steps, const std::vector<uint32_t>& order) {
-  Clocks clocks;
+  DeviceClocks clocks;
   double end = 0;
   for (const uint32_t s : order) end = std::max(end, clocks.run(steps[s]));
   return end;

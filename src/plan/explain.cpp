@@ -59,6 +59,7 @@ class Explainer {
   struct Worker {
     std::string text;
     std::set<uint32_t> buffers;
+    std::optional<uint32_t> brings_to{};  // another device
   };
   void collect(const package::StepList& steps, bool nested) {
     const auto works = [](const auto& step) {
@@ -79,6 +80,8 @@ class Explainer {
         package::Step named = step;
         if (const auto* copy = std::get_if<package::Copy>(&step)) {
           worker.buffers = {copy->source};
+          const uint32_t from = plan_.buffers[copy->source].device, to = plan_.buffers[copy->target].device;
+          if (from != to) worker.brings_to = to;
         } else if (const auto* call = std::get_if<package::CallExtern>(&step)) {
           worker.buffers = {call->inputs.begin(), call->inputs.end()};
         } else {
@@ -135,8 +138,10 @@ class Explainer {
         if (to != from) find_boundary(buffer, from, to);
       }
       for (const size_t worker : working_on_[buffer]) {
-        result_.boundaries.push_back(
-            {buffer, from, 0, 0, "no kernel carries the step out; it reads values from memory", workers_[worker].text});
+        const std::optional<uint32_t>& device = workers_[worker].brings_to;
+        const std::string why = device ? fmt::format("it is used on device {}", *device)
+                                       : "no kernel carries the step out; it reads values from memory";
+        result_.boundaries.push_back({buffer, from, 0, 0, why, workers_[worker].text});
       }
     }
   }

@@ -2,6 +2,7 @@
 // An explained program for tools.
 #include <nlohmann/json.hpp>
 
+#include "plan/explain_devices.hpp"
 #include "plan/explain_view.hpp"
 
 namespace codetta::plan {
@@ -31,6 +32,7 @@ class JsonPrinter : ExplainView {
              {"math", math_mode_name(plan_.numerics.math)},
              {"sizes", Json::object()}};
     for (const auto& [symbol, size] : sizes_) out["sizes"][symbol] = size;
+    out["devices"] = devices_json();
     out["kernels"] = Json::array();
     for (const size_t k : facts_.order) out["kernels"].push_back(kernel_json(k));
     out["not_fused"] = Json::array();
@@ -87,6 +89,20 @@ class JsonPrinter : ExplainView {
     for (const uint32_t buffer : buffers) names.push_back(plan_.buffers[buffer].name);
     return names;
   }
+  [[nodiscard]] Json devices_json() const {
+    Json out{{"count", device_count(plan_)}, {"arguments", Json::object()}, {"copies", Json::array()}};
+    for (const Buffer& buffer : plan_.buffers) {
+      const bool callers = buffer.role == Buffer::Role::Argument || buffer.role == Buffer::Role::Output;
+      if (callers && !buffer.is_scalar && buffer.device != 0) out["arguments"][buffer.name] = buffer.device;
+    }
+    for (const Transfer& transfer : transfers_of(plan_))
+      out["copies"].push_back({{"value", plan_.buffers[transfer.buffer].name},
+                               {"from", transfer.from},
+                               {"to", transfer.to},
+                               {"bytes", bytes_json(transfer.bytes)},
+                               {"nested", transfer.nested}});
+    return out;
+  }
   [[nodiscard]] Json kernel_json(size_t k) const {
     const PlannedKernel& kernel = plan_.kernels[k];
     Json out{{"kernel", k}, {"name", emitted_name(k)}};
@@ -100,6 +116,7 @@ class JsonPrinter : ExplainView {
     if (const LaunchKernel* launch = facts_.launches[k]; launch != nullptr) {
       out["kind"] = kernel.user ? "user" : launch->product ? "product" : "map";
       out["nested"] = static_cast<bool>(facts_.nested[k]);
+      out["device"] = device_of(plan_, *launch);
       if (!kernel.user) {
         out["space"] = {{"batch", launch->batch.to_string()},
                         {launch->product ? "m" : "rows", launch->m.to_string()},

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "diag/display.hpp"
+#include "plan/explain_devices.hpp"
 #include "plan/explain_view.hpp"
 
 namespace codetta::plan {
@@ -55,6 +56,7 @@ class TextPrinter : ExplainView {
     std::string out = fmt::format("{} for {}\n{}\n", name_, plan_.target.to_string(), sizes_text());
     if (plan_.numerics.strict) out += "strict: nothing is contracted\n";
     if (plan_.numerics.math != MathMode::Strict) out += fmt::format("math: {}\n", math_mode_name(plan_.numerics.math));
+    out += devices_text();
     for (const size_t k : facts_.order) out += "\n" + kernel_text(k);
     out += "\n" + not_fused_text() + "\n" + totals_text();
     return out;
@@ -86,6 +88,37 @@ class TextPrinter : ExplainView {
     return text;
   }
 
+  // Of a buffer that some kernel stores, with what the text calls it.
+  [[nodiscard]] std::string known_name(uint32_t buffer) const {
+    for (const size_t k : facts_.order) {
+      const std::vector<uint32_t> stores = stores_of(k);
+      if (std::find(stores.begin(), stores.end(), buffer) != stores.end()) return shown_name(buffer, k);
+    }
+    return plan_.buffers[buffer].name;
+  }
+
+  [[nodiscard]] std::string devices_text() const {
+    const uint32_t count = device_count(plan_);
+    if (count == 1) return {};
+    std::string out = fmt::format("devices: {}\n", count);
+    for (uint32_t device = 0; device < count; ++device) {
+      const auto given = lying_on(plan_, device, Buffer::Role::Argument),
+                 made = lying_on(plan_, device, Buffer::Role::Output);
+      std::vector<std::string> parts;
+      if (!given.empty()) parts.push_back(listed(given));
+      if (!made.empty()) parts.push_back("returns " + listed(made));
+      out += fmt::format("  {:<8} {}\n", device,
+                         parts.empty() ? "nothing of the caller's" : fmt::format("{}", fmt::join(parts, "; ")));
+    }
+    Dim all = Dim::constant(0);
+    for (const Transfer& transfer : transfers_of(plan_)) {
+      out += fmt::format("  {} to {}   {}, {}{}\n", transfer.from, transfer.to, known_name(transfer.buffer),
+                         bytes_text(transfer.bytes), transfer.nested ? ", in a branch or a loop" : "");
+      all = all + transfer.bytes;
+    }
+    return out + fmt::format("  copied   {}\n", bytes_text(all));
+  }
+
   [[nodiscard]] std::string space_text(size_t k) const {
     const LaunchKernel& launch = *facts_.launches[k];
     if (const auto& user = plan_.kernels[k].user) {
@@ -111,7 +144,9 @@ class TextPrinter : ExplainView {
       return fmt::format("kernel {}, {}: called by kernel {} for blocks of a factor\n", k, emitted_name(k),
                          caller_of(k));
     if (facts_.launches[k] == nullptr) return fmt::format("kernel {}, {}: never launched\n", k, emitted_name(k));
-    std::string out = fmt::format("kernel {}, {}: {}{}\n", k, emitted_name(k), space_text(k),
+    const uint32_t device = device_of(plan_, *facts_.launches[k]);
+    std::string out = fmt::format("kernel {}, {}: {}{}{}\n", k, emitted_name(k), space_text(k),
+                                  device != 0 ? fmt::format(", on device {}", device) : "",
                                   facts_.nested[k] ? ", in a branch or a loop" : "");
     for (const std::string& line : origin_texts(kernel.account)) out += "  " + diag::displayable(line) + "\n";
     std::vector<std::string> reads;

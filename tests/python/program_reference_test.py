@@ -49,6 +49,16 @@ class ProgramReferenceTest(unittest.TestCase):
         for bad in (-1, 64):
             with self.assertRaises(r.LanguageError):
                 p.to_device(x, bad)
+        text = """def f(x: f32[3, 4]):
+    h = to_device(x, 1) * 2.0
+    with device(1):
+        g = h + 1.0
+        with device(2):
+            k = g * g
+    y = to_device(g, 2) + k
+    return y
+"""
+        self.same(p.run_program(text, {"x": x})["y"], 2 * X + 1 + (2 * X + 1) ** 2)
 
     def test_slices(self):
         x = f32(X)

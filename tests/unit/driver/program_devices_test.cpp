@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs over several devices on a CPU, whose devices are all the host: results, and where parameters and results
 // lie.
+#include <fstream>
+#include <iterator>
+
 #include "unit/driver/program_check.hpp"
 
 namespace codetta::test {
@@ -30,6 +33,23 @@ TEST(ProgramDevices, TwoStages) {
   EXPECT_NE(outcome.plan.find("enter device 1"), std::string::npos) << outcome.plan;
 }
 
+TEST(ProgramDevices, TheExample) {
+  Context context = cpu();
+  std::ifstream file(std::string(CODETTA_SOURCE_DIR) + "/examples/programs/two_devices.py");
+  const auto program = Program::parse({std::istreambuf_iterator<char>(file), {}});
+  ASSERT_TRUE(program) << program.error().render();
+  std::vector<ProgramInput> inputs{random_input("x", DType::f32, {5, 256}, 1)};
+  for (const char* suffix : {"0", "1"}) {
+    inputs.push_back(random_input(std::string("g") + suffix, DType::f32, {256}, 2));
+    inputs.push_back(random_input(std::string("up") + suffix, DType::f32, {256, 768}, 3));
+    inputs.push_back(random_input(std::string("down") + suffix, DType::f32, {768, 256}, 4));
+  }
+  for (const ProgramParameter& parameter : program->parameters())
+    EXPECT_EQ(parameter.device, parameter.name.ends_with("1") ? 1 : 0) << parameter.name;
+  const ProgramOutcome outcome = run_checked(*program, "two_devices.py", inputs, context);
+  EXPECT_TRUE(outcome.checked);
+}
+
 TEST(ProgramDevices, ParametersAndResultsSayWhereTheyLie) {
   const auto program = Program::parse(two_stages);
   ASSERT_TRUE(program) << program.error().render();
@@ -39,6 +59,25 @@ TEST(ProgramDevices, ParametersAndResultsSayWhereTheyLie) {
   ASSERT_EQ(program->outputs().size(), 2U);
   EXPECT_EQ(program->outputs()[0].device, 1);
   EXPECT_EQ(program->outputs()[1].device, 0);
+}
+
+TEST(ProgramDevices, ExplainSaysWhereAndHowMuch) {
+  Context context = cpu();
+  const auto program = Program::parse(two_stages);
+  ASSERT_TRUE(program) << program.error().render();
+  const auto text = explain(*program, Target::host(), {{"m", 8}}, false, context);
+  ASSERT_TRUE(text) << text.error().render();
+  EXPECT_NE(text->find("devices: 2\n"), std::string::npos) << *text;
+  EXPECT_NE(text->find("  1        g1, u1 and d1; returns y\n"), std::string::npos) << *text;
+  EXPECT_NE(text->find("  0 to 1   a0, 64*(m // 2) = 256 bytes\n"), std::string::npos) << *text;
+  EXPECT_NE(text->find(", on device 1\n"), std::string::npos) << *text;
+  const auto json = explain(*program, Target::host(), {{"m", 8}}, true, context);
+  ASSERT_TRUE(json) << json.error().render();
+  EXPECT_NE(json->find("\"count\": 2"), std::string::npos) << *json;
+  const auto one = explain(Program::parse("def f(x: f32[4]):\n    y = x * 2.0\n    return y\n").value(), Target::host(),
+                           {}, false, context);
+  ASSERT_TRUE(one) << one.error().render();
+  EXPECT_EQ(one->find("device"), std::string::npos) << *one;
 }
 
 // A strided source, a transposed one, a loop that goes back and forth, a predicate on the other device.

@@ -171,6 +171,36 @@ TEST(PlanDevices, AppleGpusHaveOne) {
   }
 }
 
+// A block brings what it uses, each value once, and what it makes stays visible behind it.
+TEST(PlanDevices, BlocksBringWhatTheyUse) {
+  const auto same = [](const std::string& a, const std::string& b) {
+    const auto first = test::bind_program_text(a), second = test::bind_program_text(b);
+    ASSERT_TRUE(first) << first.error().render();
+    ASSERT_TRUE(second) << second.error().render();
+    EXPECT_EQ(ir::print(*first), ir::print(*second));
+  };
+  const std::string parameters = "(x: f32[8, 8], v: f32[8, 8], w: f32[8, 8]):\n    h = relu(x @ v)\n";
+  same("def f" + parameters +
+           "    with device(1):\n        g = h @ w\n        y = g + h\n    z = to_device(y, 0) + x\n    return y, z\n",
+       "def f" + parameters +
+           "    g = to_device(h, 1) @ to_device(w, 1)\n    y = g + to_device(h, 1)\n"
+           "    z = to_device(y, 0) + x\n    return y, z\n");
+  same("def f" + parameters +
+           "    with device(1):\n        g = h * 2.0\n        with device(2): k = g @ w\n        y = g - k\n    return "
+           "y\n",
+       "def f" + parameters +
+           "    g = to_device(h, 1) * 2.0\n    k = to_device(g, 2) @ to_device(w, 2)\n    y = g - to_device(k, 1)\n"
+           "    return y\n");
+  // Functions run there, whether they are inlined or not.
+  const std::string functions =
+      "def stage(a, b):\n    y = a @ b\n    return y\ndef more(i, a):\n    return i < 2\n"
+      "def turn(i, a):\n    return i + 1, tanh(a)\n";
+  same(functions + "def f" + parameters +
+           "    with device(3):\n        g = stage(h, w)\n        _, y = while_loop(more, turn, 0, g)\n    return y\n",
+       functions + "def f" + parameters +
+           "    g = stage(to_device(h, 3), to_device(w, 3))\n    _, y = while_loop(more, turn, 0, g)\n    return y\n");
+}
+
 TEST(PlanDevices, RandomProgramsHaveNoDefect) {
   const uint64_t count = CODETTA_TEST_FULL ? 4000 : 120;
   const Target targets[] = {host, *Target::parse("cuda:sm_90a"), *Target::parse("hip:gfx942")};
