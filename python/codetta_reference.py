@@ -255,14 +255,15 @@ def _as(value, dtype):
 # Arithmetic -----------------------------------------------------------------------------------------------------------
 
 
+# Zeros and ones have the type of what they stand beside: a u64 without dims and a Python integer would become a float.
 def _floordiv(x, y):
-    return np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y))).astype(x.dtype)
+    return np.where(y == 0, x.dtype.type(0), np.floor_divide(x, np.where(y == 0, y.dtype.type(1), y)))
 
 
 def _mod(x, y):
     if x.dtype.kind == "f":
         return np.mod(x, y)
-    return np.where(y == 0, 0, np.mod(x, np.where(y == 0, 1, y))).astype(x.dtype)
+    return np.where(y == 0, x.dtype.type(0), np.mod(x, np.where(y == 0, y.dtype.type(1), y)))
 
 
 def _minimum(x, y):
@@ -294,7 +295,7 @@ _ARITH = {
     "neg": np.negative, "multiply_add": lambda x, y, z: x * y + z, "minimum": _minimum, "maximum": _maximum,
     "clamp": lambda x, low, high: _minimum(_maximum(x, low), high), "abs": np.abs, "sign": _sign,
     "floor": _integral(np.floor), "ceil": _integral(np.ceil), "round": _integral(np.rint), "trunc": _integral(np.trunc),
-    "relu": lambda x: np.where(x > 0, x, np.where(x != x, x, 0)).astype(x.dtype),
+    "relu": lambda x: np.where((x > 0) | (x != x), x, x.dtype.type(0)),
     "drelu": lambda x: (x > 0).astype(x.dtype),
 }
 

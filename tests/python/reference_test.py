@@ -171,6 +171,11 @@ class ReferenceTest(unittest.TestCase):
         self.same(integer([-3]) ** 3, [-27], "i32")
         self.same(integer([3]) ** 0, [1], "i32")
         self.same(r.sign(integer([-3, 0, 9])), [-1, 0, 1], "i32")
+        largest = integer(2**64 - 1, "u64")  # without dims; no float holds it
+        for value, expected in ((largest // 3, 6148914691236517205), (largest % 10, 5), (r.relu(largest), 2**64 - 1), (largest // 0, 0),
+                                (largest % 0, 0)):
+            self.same(value, np.array(expected, np.uint64), "u64")
+        self.same(integer([2**64 - 1, 2**63 + 1], "u64") // 3, np.array([6148914691236517205, 3074457345618258603], np.uint64), "u64")
         self.same(r.relu(integer([-3, 4], "i8")), [0, 4], "i8")
         for bad in (lambda: integer([2]) ** -1, lambda: integer([2]) ** integer([2])):
             with self.assertRaises(r.LanguageError):
