@@ -49,6 +49,9 @@ class CODETTA_API Device {
   // Errors: E0640 to E0642, E0654 (hip), E0647; E0403 for a backend without devices.
   static Result<Device> open(Context& context = Context::process_default());
   static Result<Device> open(Backend backend, Context& context = Context::process_default());
+  // The one that a program over several has in this place, from 0 (ContextOptions::devices): where tensors of its
+  // parameters with ProgramParameter::device `place` lie. Errors: likewise.
+  static Result<Device> open(Backend backend, uint32_t place, Context& context);
   [[nodiscard]] const DeviceInfo& info() const;
   // Free bytes of its memory now. Errors: E0644, E0647.
   [[nodiscard]] Result<int64_t> free_bytes() const;

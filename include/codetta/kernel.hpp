@@ -37,8 +37,9 @@ struct ContextOptions {
   std::string compiler{};               // "" = g++, c++, clang++ found in PATH; else a name or an absolute path
   double compile_timeout_seconds = 60;  // of one run of the compiler (E0505); above 0, to 86400 (else E0703)
   int device = 0;                       // the GPU that kernels run on, as CUDA_ or HIP_VISIBLE_DEVICES numbers them
-  // The GPUs of programs over several devices, in the program's order; one may stand there more than once. Empty:
-  // `device` and those behind it. Otherwise the first is `device` (else E0703).
+  // The GPUs of programs over several devices, in the program's order; one may stand there more than once, so that {0,
+  // 0} runs a program of two on one GPU. Empty: `device` and those behind it. Otherwise the first is `device`, and
+  // there are 64 at most (else E0703).
   std::vector<int> devices{};
   std::string cuda_home{};    // folder of a CUDA toolkit, searched before the usual places
   std::string cuda_driver{};  // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader
@@ -162,6 +163,10 @@ class CODETTA_API Execution {
   // Bytes; of device memory where the target is a GPU. 0 where nothing is needed, but a problem without elements may
   // need some, too.
   [[nodiscard]] int64_t workspace_size() const;
+  // Of a program over several devices: bytes in the memory of that one, counted as the program does; 0 where it has no
+  // such one. Those of the first are workspace_size(), which set_workspace() is for; what the others need is the
+  // execution's own, from ContextOptions::device_allocator with the device current.
+  [[nodiscard]] int64_t workspace_size(uint32_t device) const;
   static constexpr int64_t workspace_alignment = 256;  // bytes
   // Uses the caller's memory instead of its own: workspace_size() bytes or more, aligned (64 are enough on a CPU), of
   // any contents; (nullptr, 0) where none is needed. Between runs on a CPU it may be used for something else; on a GPU

@@ -47,6 +47,7 @@ constexpr Placed placed_options[] = {
     {"Epilogue", "--as-unfused", ""},
     {"Target", "--target", "TARGET"},
     {"Target", "--device", "N"},
+    {"Target", "--devices", "N,N"},
     {"Target", "--graph", ""},
     {"Target", "--threads", "N"},
     {"Target", "--kernel", "NAME"},

@@ -57,6 +57,12 @@ void add_common(CLI::App& app, CommonOptions& o) {
   app.add_option("--device", o.device,
                  "GPU to run on, as CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES numbers them (default: 0)")
       ->check(decimal(0, 1024));
+  app.add_option("--devices", o.devices,
+                 "GPUs of a program over several, in its order; one may be several (0,0) (default: --device and on)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(decimal(0, 1024))
+      ->excludes("--device");
   app.add_option("--cuda-home", o.cuda_home, "Folder of a CUDA toolkit, searched before the usual places");
   app.add_option("--cuda-compiler", o.cuda_compiler,
                  "nvrtc, nvcc, or the path of an nvcc (default: NVRTC, else nvcc; twin of CODETTA_CUDA_COMPILER)");

@@ -57,6 +57,8 @@ struct Needs {
 constexpr Needs needs[] = {
     {"--device", "a GPU that runs kernels", "it numbers devices of cuda and hip",
      "leave it out, or say --target cuda or --target hip", false, true, true, false, false},
+    {"--devices", "a GPU that runs kernels", "it numbers devices of cuda and hip",
+     "leave it out, or say --target cuda or --target hip", false, true, true, false, false},
     {"--graph", "a GPU that runs kernels", "it makes one launch of a program's steps",
      "leave it out, or say --target cuda or --target hip", false, true, true, false, false},
     {"--cuda-home", "CUDA", "it leads to a CUDA toolkit", "leave it out, or say --target cuda", false, true, false,
@@ -211,11 +213,11 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
 
 Result<void> exchanges_all(const CLI::App& tune) {
   for (const char* name :
-       {"--m",           "--n",           "--k",         "--batch",     "--dtype",      "--b-dtype",     "--a",
-        "--b",           "--tensor",      "--scalar",    "--out",       "--epilogue",   "--function",    "--kernel",
-        "--seed",        "--strict",      "--math",      "--out-dtype", "--as-unfused", "--accumulator", "--force",
-        "--transpose-a", "--transpose-b", "--budget",    "--trial",     "--candidates", "--report",      "--target",
-        "--device",      "program",       "--no-vendor", "--cuda-home"}) {
+       {"--m",           "--n",           "--k",      "--batch",     "--dtype",      "--b-dtype",     "--a",
+        "--b",           "--tensor",      "--scalar", "--out",       "--epilogue",   "--function",    "--kernel",
+        "--seed",        "--strict",      "--math",   "--out-dtype", "--as-unfused", "--accumulator", "--force",
+        "--transpose-a", "--transpose-b", "--budget", "--trial",     "--candidates", "--report",      "--target",
+        "--device",      "--devices",     "program",  "--no-vendor", "--cuda-home"}) {
     if (tune.count(name) == 0) continue;
     const std::string what = name == std::string_view("program") ? "a program" : name;
     return usage_error(what + " is not for " + (tune.count("--export") > 0 ? "--export" : "--import"),

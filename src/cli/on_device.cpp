@@ -3,16 +3,17 @@
 #include "cli/on_device.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace codetta::cli {
 
 Result<TensorView> OnDevice::copy(const Device& device, const std::string& name, const TensorView& host) {
   for (const Copy& known : copies_) {
-    if (known.host == host) return known.tensor.view();
+    if (known.host == host && known.ordinal == device.info().ordinal) return known.tensor.view();
   }
   auto tensor = DeviceTensor::copy_of(device, host);
   if (!tensor) return std::move(tensor).error();
-  copies_.push_back({name, host, *std::move(tensor)});
+  copies_.push_back({name, host, *std::move(tensor), device.info().ordinal});
   return copies_.back().tensor.view();
 }
 
@@ -25,6 +26,28 @@ Result<OnDevice> OnDevice::make(const Device& device, const std::vector<NamedArg
       continue;
     }
     auto view = result.copy(device, argument.name, *tensor);
+    if (!view) return std::move(view).error();
+    result.named_.push_back({argument.name, *view});
+  }
+  return result;
+}
+
+Result<OnDevice> OnDevice::make(const Program& program, const ProgramShapes& shapes, Backend backend, Context& context,
+                                const std::vector<NamedArgument>& host) {
+  std::map<std::string, uint32_t> places;
+  for (const ProgramParameter& parameter : program.parameters())
+    places[parameter.name] = static_cast<uint32_t>(parameter.device);
+  for (const ProgramShapes::Output& output : shapes.outputs) places[output.name] = static_cast<uint32_t>(output.device);
+  OnDevice result;
+  for (const NamedArgument& argument : host) {
+    const TensorView* tensor = argument.value.tensor();
+    if (tensor == nullptr) {
+      result.named_.push_back(argument);
+      continue;
+    }
+    auto device = Device::open(backend, places[argument.name], context);
+    if (!device) return std::move(device).error();
+    auto view = result.copy(*device, argument.name, *tensor);
     if (!view) return std::move(view).error();
     result.named_.push_back({argument.name, *view});
   }

@@ -15,6 +15,9 @@ class OnDevice {
   // Copies every tensor, outputs with their poison too.
   static Result<OnDevice> make(const Device& device, const GemmArguments& host);
   static Result<OnDevice> make(const Device& device, const std::vector<NamedArgument>& host);
+  // On the devices that the program's parameters and outputs lie on.
+  static Result<OnDevice> make(const Program& program, const ProgramShapes& shapes, Backend backend, Context& context,
+                               const std::vector<NamedArgument>& host);
   // The same arguments over the copies.
   [[nodiscard]] const GemmArguments& arguments() const { return arguments_; }
   [[nodiscard]] const std::vector<NamedArgument>& named() const { return named_; }
@@ -29,6 +32,7 @@ class OnDevice {
     std::string name;
     TensorView host;
     DeviceTensor tensor;
+    int ordinal = 0;
   };
   std::vector<Copy> copies_;
   GemmArguments arguments_;

@@ -42,7 +42,8 @@ Result<Context> context_of(const CommonOptions& options) {
   context.debug = options.debug;
   context.threads = options.threads;
   context.cancel = &interrupted();
-  context.device = options.device;
+  context.device = options.devices.empty() ? options.device : options.devices.front();
+  context.devices = options.devices;
   context.cuda_home = options.cuda_home;
   context.cuda_compiler = options.cuda_compiler;
   context.vendor = !options.no_vendor;

@@ -26,6 +26,7 @@ struct CommonOptions {
   std::string debug;
   int threads = 0;
   int device = 0;
+  std::vector<int> devices;
   std::string cuda_home;
   std::string cuda_compiler;
   bool no_vendor = false;

@@ -204,11 +204,10 @@ Result<void> keep_user_results(ProgramRun run, const ProgramData& data, KeptResu
 }
 
 // Where a GPU gets what is given; none for a CPU.
-Result<std::optional<OnDevice>> copies_for(const Target& target, const ProgramData& data, Context& context) {
+Result<std::optional<OnDevice>> copies_for(const Target& target, const Program& program, const ProgramData& data,
+                                           Context& context) {
   if (!on_gpu(target)) return std::optional<OnDevice>();
-  auto device = Device::open(target.backend, context);
-  if (!device) return std::move(device).error();
-  auto made = OnDevice::make(*device, data.arguments);
+  auto made = OnDevice::make(program, data.shapes, target.backend, context, data.arguments);
   if (!made) return std::move(made).error();
   return std::optional(*std::move(made));
 }
@@ -231,7 +230,7 @@ int bisect_program(const CommonOptions& common, const Program& program, const Pr
   BisectOptions how;
   how.seed = seed;
   how.given = std::move(given);
-  auto copies = copies_for(target, data, context);
+  auto copies = copies_for(target, program, data, context);
   if (!copies) return report(copies.error(), common.json);
   auto found = bisect(program, *copies ? (*copies)->named() : data.arguments, target, hints, how, context);
   if (!found) return report(found.error(), common.json);
@@ -416,7 +415,7 @@ int tune_program(const CommonOptions& common, const ProgramOptions& options, con
   if (!shapes) return report(shapes.error(), common.json);
   data.shapes = *std::move(shapes);
   if (auto ok = check_dims(asked.dims, data); !ok) return report(ok.error(), common.json);
-  auto copies = copies_for(target, data, context);
+  auto copies = copies_for(target, program, data, context);
   if (!copies) return report(copies.error(), common.json);
   const auto timed = [&](const TuneOptions& tuning) {
     return codetta::tune(program, *copies ? (*copies)->named() : data.arguments, target, tuning, context);

@@ -180,7 +180,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(ProgramData& data) const {
     auto opened = Device::open(target.backend, context);
     if (!opened) return std::move(opened).error();
     device = *std::move(opened);
-    auto made = OnDevice::make(*device, data.arguments);
+    auto made = OnDevice::make(program, data.shapes, target.backend, context, data.arguments);
     if (!made) return std::move(made).error();
     copies = *std::move(made);
   }
@@ -194,7 +194,7 @@ Result<ProgramRun::Done> ProgramRun::operator()(ProgramData& data) const {
   }
   std::optional<OnDevice> former;
   if (device && !before.arguments.empty()) {
-    auto made = OnDevice::make(*device, before.arguments);
+    auto made = OnDevice::make(program, data.shapes, target.backend, context, before.arguments);
     if (!made) return std::move(made).error();
     former = *std::move(made);
   }

@@ -38,6 +38,26 @@ Result<void> check_paths(const ContextOptions& options) {
   return {};
 }
 
+Result<void> check_devices(const ContextOptions& options) {
+  constexpr size_t most = 64;
+  const std::vector<int>& devices = options.devices;
+  const auto refused = [](std::string headline, std::string reason) {
+    return diag::error(diag::Code::option_range, std::move(headline))
+        .reason(std::move(reason))
+        .help("name the GPUs of a program over several in its order, such as {0, 1}; {0, 0} runs it on one");
+  };
+  if (devices.size() > most)
+    return refused(fmt::format("{} devices are too many", devices.size()),
+                   fmt::format("a program runs on {} devices at most", most));
+  for (const int device : devices) {
+    if (device < 0)
+      return refused(fmt::format("there is no device {}", device), "the driver counts its devices from 0");
+  }
+  if (devices.empty() || devices[0] == options.device) return {};
+  return refused(fmt::format("the first of `devices` is {}, and `device` is {}", devices[0], options.device),
+                 "what runs on one device runs on the first of them");
+}
+
 }  // namespace
 
 Result<Context> Context::make(const ContextOptions& wanted) {
@@ -66,6 +86,7 @@ Result<Context> Context::make(const ContextOptions& wanted) {
         .reason("`cache_bytes` is what the cache may grow to, 0 bytes or more")
         .help("leave out `cache_bytes`: it is 1 GiB; `cache_enabled` switches the cache off");
   }
+  CODETTA_CHECK_OK(check_devices(options));
   CODETTA_CHECK_OK(check_paths(options));
   if (const std::string& compiler = options.cuda_compiler;
       !compiler.empty() && compiler != "nvrtc" && compiler != "nvcc" && !compiler.starts_with('/')) {

@@ -71,9 +71,12 @@ struct ContextState {
   Result<void> check_runs(const Target& target);
   // Of a target that runs_on_gpu().
   GpuDevice& gpu(const Target& target) { return target.backend == Backend::hip ? hip.gpu() : cuda.gpu(); }
-  // The kernel compiled and loaded on that GPU. Errors: as CudaState::load and HipState::load.
-  Result<LoadedGpuKernel> load_on_gpu(const package::Kernel& kernel, const Target& target, bool capturing = false) {
-    return target.backend == Backend::hip ? hip.load(kernel, capturing) : cuda.load(kernel, capturing);
+  // The kernel compiled and loaded on that GPU, the first one unless `on` says another. Errors: as CudaState::load and
+  // HipState::load.
+  Result<LoadedGpuKernel> load_on_gpu(const package::Kernel& kernel, const Target& target, bool capturing = false,
+                                      runtime::cuda::DeviceRef on = {}) {
+    return target.backend == Backend::hip ? hip.load(kernel, capturing, std::move(on))
+                                          : cuda.load(kernel, capturing, std::move(on));
   }
   // Compiles (or finds in memory or on disk) the binary of a package's kernel and loads it. Single flight per source.
   // Where compiling is impossible or forbidden, what any compiler has put into the cache serves. Errors: E0313,

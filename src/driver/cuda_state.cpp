@@ -157,8 +157,7 @@ Result<double> CudaState::compile(const package::Kernel& kernel) {
   return made.compile_seconds;
 }
 
-Result<LoadedGpuKernel> CudaState::load_now(const package::Kernel& kernel, bool capturing) {
-  CODETTA_TRY(const DeviceRef on, device());
+Result<LoadedGpuKernel> CudaState::load_now(const package::Kernel& kernel, const DeviceRef& on, bool capturing) {
   CODETTA_TRY(GpuBinary made, binary(kernel, capturing));
   CODETTA_CHECK_OK(judge(kernel, made));
   auto module = runtime::cuda::Module::load(on, made.image, kernel.name);
@@ -177,10 +176,13 @@ Result<LoadedGpuKernel> CudaState::load_now(const package::Kernel& kernel, bool 
   return LoadedGpuKernel{*std::move(module), made.compile_seconds};
 }
 
-Result<LoadedGpuKernel> CudaState::load(const package::Kernel& kernel, bool capturing) {
+Result<LoadedGpuKernel> CudaState::load(const package::Kernel& kernel, bool capturing, DeviceRef on) {
+  if (on == nullptr) {
+    CODETTA_TRY(on, device());
+  }
   CODETTA_TRY(const CudaCompiler::Identity identity, compiler_.identity());
-  return gpu_.load(binary_key(kernel, identity.digest).digest_hex(), capturing,
-                   [&] { return load_now(kernel, capturing); });
+  return gpu_.load(binary_key(kernel, identity.digest).digest_hex(), on, capturing,
+                   [&] { return load_now(kernel, on, capturing); });
 }
 
 Result<std::string> CudaState::ptx(const package::Kernel& kernel) {

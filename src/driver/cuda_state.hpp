@@ -48,9 +48,9 @@ class CudaState {
   std::vector<double> compile_ahead(const std::vector<const package::Kernel*>& kernels);
   // What the assembler said, if the cache holds the kernel; never compiles, never loads the compiler.
   std::vector<toolchain::PtxasRemarks> known_remarks(const package::Kernel& kernel);
-  // Binary, judged by its remarks (E0533) and loaded on the context's device. Single flight. Errors: also those of
-  // device(), E0430, E0508.
-  Result<LoadedGpuKernel> load(const package::Kernel& kernel, bool capturing = false);
+  // Binary, judged by its remarks (E0533) and loaded on `on`, or on the context's first device. Single flight. Errors:
+  // also those of device(), E0430, E0508.
+  Result<LoadedGpuKernel> load(const package::Kernel& kernel, bool capturing = false, runtime::cuda::DeviceRef on = {});
   // Errors: as binary().
   Result<std::string> ptx(const package::Kernel& kernel);
 
@@ -58,7 +58,7 @@ class CudaState {
   [[nodiscard]] toolchain::CacheKey binary_key(const package::Kernel& kernel, const std::string& identity) const;
   [[nodiscard]] toolchain::CudaCompileOptions compile_options() const;
   Result<toolchain::CudaOutput> run_compiler(const package::Kernel& kernel, bool want_ptx);
-  Result<LoadedGpuKernel> load_now(const package::Kernel& kernel, bool capturing);
+  Result<LoadedGpuKernel> load_now(const package::Kernel& kernel, const runtime::cuda::DeviceRef& on, bool capturing);
 
   ContextState& context_;
   CudaCompiler compiler_{context_};

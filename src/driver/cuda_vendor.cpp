@@ -43,13 +43,16 @@ Result<CudaVendor::Known> CudaVendor::known() {
   return *known_;
 }
 
-Result<runtime::cuda::CublasLtHandleRef> CudaVendor::handle() {
-  CODETTA_TRY(runtime::cuda::DeviceRef device, context_.cuda.device());
+Result<runtime::cuda::CublasLtHandleRef> CudaVendor::handle(runtime::cuda::DeviceRef on) {
+  if (on == nullptr) {
+    CODETTA_TRY(on, context_.cuda.device());
+  }
   const std::lock_guard lock(mutex_);
-  if (handle_) return handle_;
+  runtime::cuda::CublasLtHandleRef& handle = handles_[on->facts().ordinal];
+  if (handle) return handle;
   CODETTA_TRY(runtime::cuda::CublasLtRef loaded, library());
-  CODETTA_TRY(handle_, runtime::cuda::CublasLtHandle::make(std::move(loaded), std::move(device)));
-  return handle_;
+  CODETTA_TRY(handle, runtime::cuda::CublasLtHandle::make(std::move(loaded), std::move(on)));
+  return handle;
 }
 
 std::string CudaVendor::obstacle(const Target& target, bool strict) {

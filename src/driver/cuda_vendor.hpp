@@ -3,6 +3,7 @@
 // before that.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,8 +27,8 @@ class CudaVendor {
   // For cache keys: "cublaslt 13.0.0", or "none". From the memo in the cache where its file is unchanged; else the
   // library is loaded, which takes some 50 ms.
   std::string identity(const Target& target);
-  // The library on the context's device. Only success is kept. Errors: E0652, those of the device.
-  Result<runtime::cuda::CublasLtHandleRef> handle();
+  // The library on `on`, or on the context's first device. Only success is kept. Errors: E0652, those of the device.
+  Result<runtime::cuda::CublasLtHandleRef> handle(runtime::cuda::DeviceRef on = {});
 
  private:
   struct Known {
@@ -42,7 +43,7 @@ class CudaVendor {
   ContextState& context_;
   std::mutex mutex_;
   runtime::cuda::CublasLtRef library_;
-  runtime::cuda::CublasLtHandleRef handle_;
+  std::map<int, runtime::cuda::CublasLtHandleRef> handles_;  // by device
   std::optional<Known> known_;
 };
 

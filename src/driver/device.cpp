@@ -79,9 +79,10 @@ Result<int> device_count(Backend backend, Context& context) {
 }
 
 Result<Device> Device::open(Context& context) { return open(Backend::cuda, context); }
-Result<Device> Device::open(Backend backend, Context& context) {
+Result<Device> Device::open(Backend backend, Context& context) { return open(backend, 0, context); }
+Result<Device> Device::open(Backend backend, uint32_t place, Context& context) {
   CODETTA_TRY(driver::GpuDevice* const gpu, gpu_of(backend, context));
-  CODETTA_TRY(DeviceRef found, gpu->device());
+  CODETTA_TRY(DeviceRef found, gpu->device(place));
   Device device;
   const DeviceInfo info = info_of(found->facts());
   device.state_ = std::make_shared<const driver::DeviceMemory>(driver::DeviceMemory{std::move(found), info});

@@ -208,6 +208,8 @@ std::vector<Finding> diagnose(Context& context) {
   add_cuda(findings, state);
   add_hip(findings, state);
   add_absent_device(findings, state.options.device);
+  for (size_t place = 1; place < state.options.devices.size(); ++place)
+    add_absent_device(findings, state.options.devices[place]);
   const CacheReport cache = cache_report(context);
   if (cache.enabled && !cache.warning.empty()) {
     findings.push_back(

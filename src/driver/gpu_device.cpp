@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/gpu_device.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
@@ -30,13 +32,44 @@ Result<DriverRef> GpuDevice::driver() {
   return driver_;
 }
 
-Result<DeviceRef> GpuDevice::device() {
+int GpuDevice::ordinal_of(uint32_t place) const {
+  const ContextOptions& options = context_.options;
+  if (options.devices.empty()) return options.device + static_cast<int>(place);
+  return options.devices[std::min<size_t>(place, options.devices.size() - 1)];
+}
+
+Result<void> GpuDevice::check_count(uint32_t count) {
+  const std::vector<int>& named = context_.options.devices;
+  CODETTA_TRY(const DriverRef driver, this->driver());
+  CODETTA_TRY(const int there, runtime::cuda::Device::count(*driver));
+  const auto usable = named.empty() ? static_cast<uint32_t>(std::max(there - context_.options.device, 0))
+                                    : static_cast<uint32_t>(named.size());
+  if (usable >= count) return {};
+  const std::string first = std::to_string(named.empty() ? context_.options.device : named[0]);
+  std::string repeated = first;
+  for (uint32_t i = 1; i < count; ++i) repeated += "," + first;
+  const std::string seen = there == 1 ? "the driver sees one" : fmt::format("the driver sees {}", there);
+  return diag::error(diag::Code::device_missing, fmt::format("the program runs on {} devices", count))
+      .reason(!named.empty()
+                  ? fmt::format("{} named, and {}",
+                                named.size() == 1 ? std::string("one is") : fmt::format("{} are", named.size()), seen)
+              : context_.options.device == 0 ? seen
+                                             : fmt::format("{}, and the program's first is {}", seen, first))
+      .help(fmt::format("name them all with ContextOptions::devices or --devices; one may be several: `--devices {}` "
+                        "runs it on one GPU",
+                        repeated));
+}
+
+Result<DeviceRef> GpuDevice::device(uint32_t place) {
+  if (place != 0) CODETTA_CHECK_OK(check_count(place + 1));
   CODETTA_TRY(DriverRef found, driver());
+  const int ordinal = ordinal_of(place);
   const std::lock_guard lock(mutex_);
-  if (!device_) {
-    CODETTA_TRY(device_, runtime::cuda::Device::open(std::move(found), context_.options.device));
+  DeviceRef& device = devices_[ordinal];
+  if (!device) {
+    CODETTA_TRY(device, runtime::cuda::Device::open(std::move(found), ordinal));
   }
-  return device_;
+  return device;
 }
 
 Result<Target> GpuDevice::resolve(const Target& target) {
@@ -54,10 +87,9 @@ Result<Target> GpuDevice::resolve(const Target& target) {
   return resolved;
 }
 
-Result<DeviceRef> GpuDevice::device_for(const Target& target) {
-  CODETTA_TRY(DeviceRef found, device());
-  const DeviceFacts& facts = found->facts();
-  if (facts.arch == target.arch) return found;
+Result<void> GpuDevice::check_architecture(const DeviceRef& device, const Target& target) const {
+  const DeviceFacts& facts = device->facts();
+  if (facts.arch == target.arch) return {};
   return diag::error(diag::Code::architecture_mismatch,
                      "the kernel is compiled for another architecture than the device's")
       .reason(fmt::format("the target is {}, and device {}, {}, is of {}", target.to_string(), facts.ordinal,
@@ -66,8 +98,28 @@ Result<DeviceRef> GpuDevice::device_for(const Target& target) {
                         backend_ == Backend::hip ? "hip" : "cuda"));
 }
 
-Result<LoadedGpuKernel> GpuDevice::load(const std::string& digest, bool capturing,
+Result<DeviceRef> GpuDevice::device_for(const Target& target) {
+  CODETTA_TRY(DeviceRef found, device());
+  CODETTA_CHECK_OK(check_architecture(found, target));
+  return found;
+}
+
+Result<std::vector<DeviceRef>> GpuDevice::devices_for(const Target& target, uint32_t count) {
+  std::vector<DeviceRef> found(1);
+  CODETTA_TRY(found[0], device_for(target));
+  if (count <= 1) return found;
+  CODETTA_CHECK_OK(check_count(count));
+  for (uint32_t place = 1; place < count; ++place) {
+    CODETTA_TRY(DeviceRef one, device(place));
+    CODETTA_CHECK_OK(check_architecture(one, target));
+    found.push_back(std::move(one));
+  }
+  return found;
+}
+
+Result<LoadedGpuKernel> GpuDevice::load(const std::string& binary, const DeviceRef& on, bool capturing,
                                         const std::function<Result<LoadedGpuKernel>()>& make) {
+  const std::string digest = fmt::format("{} on {}", binary, on->facts().ordinal);
   const auto known = [&]() -> std::optional<LoadedGpuKernel> {
     const std::lock_guard lock(mutex_);
     const auto at = loaded_.find(digest);

@@ -152,8 +152,8 @@ Result<double> HipState::compile(const package::Kernel& kernel) {
   return made.compile_seconds;
 }
 
-Result<LoadedGpuKernel> HipState::load_now(const package::Kernel& kernel, bool capturing) {
-  CODETTA_TRY(const runtime::cuda::DeviceRef on, gpu_.device());
+Result<LoadedGpuKernel> HipState::load_now(const package::Kernel& kernel, const runtime::cuda::DeviceRef& on,
+                                           bool capturing) {
   CODETTA_TRY(GpuBinary made, binary(kernel, capturing));
   CODETTA_CHECK_OK(context_.cuda.judge(kernel, made));
   auto module = runtime::cuda::Module::load(on, made.image, kernel.name);
@@ -172,10 +172,13 @@ Result<LoadedGpuKernel> HipState::load_now(const package::Kernel& kernel, bool c
   return LoadedGpuKernel{*std::move(module), made.compile_seconds};
 }
 
-Result<LoadedGpuKernel> HipState::load(const package::Kernel& kernel, bool capturing) {
+Result<LoadedGpuKernel> HipState::load(const package::Kernel& kernel, bool capturing, runtime::cuda::DeviceRef on) {
+  if (on == nullptr) {
+    CODETTA_TRY(on, gpu_.device());
+  }
   CODETTA_TRY(const HipCompiler compiler, this->compiler());
-  return gpu_.load(binary_key(kernel, compiler.identity).digest_hex(), capturing,
-                   [&] { return load_now(kernel, capturing); });
+  return gpu_.load(binary_key(kernel, compiler.identity).digest_hex(), on, capturing,
+                   [&] { return load_now(kernel, on, capturing); });
 }
 
 std::vector<toolchain::PtxasRemarks> HipState::known_remarks(const package::Kernel& kernel) {

@@ -51,9 +51,9 @@ class HipState {
   std::vector<double> compile_ahead(const std::vector<const package::Kernel*>& kernels);
   // binary(), and whether its registers let it be used (E0533); how long compiling took.
   Result<double> compile(const package::Kernel& kernel);
-  // Binary, judged by its registers (E0533) and loaded on the context's device. Single flight. Errors: also those of
-  // GpuDevice::device, E0430, E0508.
-  Result<LoadedGpuKernel> load(const package::Kernel& kernel, bool capturing = false);
+  // Binary, judged by its registers (E0533) and loaded on `on`, or on the context's first device. Single flight.
+  // Errors: also those of GpuDevice::device, E0430, E0508.
+  Result<LoadedGpuKernel> load(const package::Kernel& kernel, bool capturing = false, runtime::cuda::DeviceRef on = {});
   // Of the kernel, if the cache holds it; never compiles.
   std::vector<toolchain::PtxasRemarks> known_remarks(const package::Kernel& kernel);
   // Errors: as binary(); E0536 where only hiprtc is there, which writes none.
@@ -66,7 +66,7 @@ class HipState {
   static toolchain::CacheKey binary_key(const package::Kernel& kernel, const std::string& identity);
   Result<void> may_make(const package::Kernel& kernel, bool capturing) const;
   Result<toolchain::HipOutput> make(const package::Kernel& kernel, const HipCompiler& compiler);
-  Result<LoadedGpuKernel> load_now(const package::Kernel& kernel, bool capturing);
+  Result<LoadedGpuKernel> load_now(const package::Kernel& kernel, const runtime::cuda::DeviceRef& on, bool capturing);
   static toolchain::HipJob job_of(const package::Kernel& kernel);
 
   ContextState& context_;

@@ -314,6 +314,10 @@ int64_t Execution::workspace_size() const {
   if (!state_) return 0;
   return std::visit([](const auto& execution) { return execution.workspace_size(); }, state_->execution);
 }
+int64_t Execution::workspace_size(uint32_t device) const {
+  const auto* cuda = driver::ExecutionState::cuda(*this);
+  return cuda != nullptr ? cuda->workspace_size(device) : device == 0 ? workspace_size() : 0;
+}
 Result<void> Execution::set_workspace(void* memory, int64_t bytes) {
   if (!state_) return no_execution();
   return std::visit([&](auto& execution) { return execution.set_workspace(memory, bytes); }, state_->execution);

@@ -10,6 +10,35 @@
 #include "package/gpu_steps.hpp"
 
 namespace codetta::driver {
+namespace {
+
+// By device of the package, and kernel: whether one of its steps launches it there. A child list has the device of the
+// step that it is of.
+std::vector<std::vector<bool>> launched_on(const package::Package& package) {
+  std::vector<std::vector<bool>> launched(package.device_count, std::vector<bool>(package.kernels.size()));
+  std::vector<std::pair<const package::StepList*, uint32_t>> lists{{&package.steps, 0}};
+  while (!lists.empty()) {
+    const auto [list, outer] = lists.back();
+    lists.pop_back();
+    std::vector<uint32_t> scope{outer};
+    for (const package::Step& step : *list) {
+      if (const auto* enter = std::get_if<package::EnterDevice>(&step)) scope.push_back(enter->device);
+      if (std::holds_alternative<package::ExitDevice>(step)) scope.pop_back();
+      if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) launched[scope.back()][launch->kernel] = true;
+      if (const auto* branch = std::get_if<package::If>(&step)) {
+        for (const uint32_t child : {branch->then_list, branch->else_list})
+          lists.emplace_back(&package.step_lists[child], scope.back());
+      }
+      if (const auto* loop = std::get_if<package::While>(&step)) {
+        for (const uint32_t child : {loop->condition, loop->body})
+          lists.emplace_back(&package.step_lists[child], scope.back());
+      }
+    }
+  }
+  return launched;
+}
+
+}  // namespace
 
 Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const package::PackageRef& package,
                                              const Target& target, runtime::Bindings bindings, double& compile_seconds,
@@ -22,21 +51,34 @@ Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const packag
   options.outside = std::move(how.outside);
   options.observer = std::move(how.observer);
   options.unaligned = how.unaligned;
-  CODETTA_TRY(options.device, context.gpu(target).device_for(target));
+  CODETTA_TRY(const std::vector<runtime::cuda::DeviceRef> devices,
+              context.gpu(target).devices_for(target, package->device_count));
   const bool on_elements = package::needs_steps_kernel(*package, how.checked && how.contents);
-  std::vector<runtime::cuda::ModuleRef> modules;
-  for (const package::Kernel& kernel : package->kernels) {
-    runtime::cuda::ModuleRef& module = modules.emplace_back();
-    if (package::is_vendor(kernel.config)) {
-      CODETTA_TRY(options.vendor, context.cuda.vendor().handle());
-    } else if (on_elements || !package::is_steps_kernel(kernel)) {
-      CODETTA_TRY(LoadedGpuKernel loaded, context.load_on_gpu(kernel, target, how.capturing));
+  const std::vector<std::vector<bool>> launched = launched_on(*package);
+  std::vector<std::vector<runtime::cuda::ModuleRef>> modules(devices.size());
+  options.further.resize(devices.size() - 1);
+  for (size_t place = 0; place < devices.size(); ++place) {
+    for (size_t k = 0; k < package->kernels.size(); ++k) {
+      const package::Kernel& kernel = package->kernels[k];
+      runtime::cuda::ModuleRef& module = modules[place].emplace_back();
+      const bool steps = package::is_steps_kernel(kernel);
+      if (steps ? !on_elements : place != 0 && !launched[place][k]) continue;
+      if (package::is_vendor(kernel.config)) {
+        CODETTA_TRY((place == 0 ? options.vendor : options.further[place - 1].vendor),
+                    context.cuda.vendor().handle(devices[place]));
+        continue;
+      }
+      CODETTA_TRY(LoadedGpuKernel loaded, context.load_on_gpu(kernel, target, how.capturing, devices[place]));
       compile_seconds += loaded.compile_seconds;
       module = std::move(loaded.module);
     }
+    if (place == 0) continue;
+    options.further[place - 1].device = devices[place];
+    options.further[place - 1].modules = std::move(modules[place]);
   }
+  options.device = devices[0];
   CODETTA_TRY(runtime::cuda::Execution execution,
-              runtime::cuda::Execution::make(package, std::move(modules), std::move(bindings), std::move(options)));
+              runtime::cuda::Execution::make(package, std::move(modules[0]), std::move(bindings), std::move(options)));
   if (context.options.nvtx) execution.set_ranges(context.cuda.ranges());
   return execution;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two GPUs in one process: each has contexts, modules and memory of its own, and what belongs to the other is refused.
 // Skipped where fewer are there.
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -178,6 +179,82 @@ TEST_F(TwoDevices, InTurnFromOneThread) {
   ASSERT_TRUE(s2.synchronize());
   expect_pass(first, *context_, "device 0");
   expect_pass(second, *second_, "device 1");
+}
+
+// Programs over two devices: over one GPU that is both, and over two where they are there.
+class ProgramsOverDevices : public OnGpu, public ::testing::WithParamInterface<int> {
+ protected:
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (!device_) return;
+    const auto count = device_count(*context_);
+    if (!count || *count <= GetParam()) GTEST_SKIP() << (count ? *count : 0) << " devices are there";
+    ContextOptions both = options();
+    both.devices = {0, GetParam()};
+    both_.emplace(Context::make(both).value());
+  }
+  // Every parameter and output where it lies, outputs poisoned; several runs behind each other, and the oracle's word.
+  void expect_right(const std::string& text, const std::vector<std::pair<std::string, Dims>>& parameters,
+                    const RunOptions& how = {}) {
+    const Program program = Program::parse(text, "program.py").value();
+    std::vector<DeviceTensor> tensors;
+    std::vector<NamedArgument> arguments, here;
+    std::vector<Tensor> host;
+    const auto add = [&](const std::string& name, const Dims& shape, int place, bool output) {
+      host.push_back(Tensor::make(f32, shape).value());
+      output ? fill_poison(host.back()) : fill_random(host.back(), seed_++, Distribution::Normal);
+      const Device device = Device::open(Backend::cuda, static_cast<uint32_t>(place), *both_).value();
+      tensors.push_back(DeviceTensor::copy_of(device, host.back()).value());
+      arguments.push_back({name, tensors.back().view()});
+      here.push_back({name, host.back().view()});
+    };
+    for (const ProgramParameter& parameter : program.parameters()) {
+      const auto at = std::find_if(parameters.begin(), parameters.end(),
+                                   [&](const auto& one) { return one.first == parameter.name; });
+      ASSERT_NE(at, parameters.end()) << parameter.name;
+      add(parameter.name, at->second, parameter.device, false);
+    }
+    const ProgramShapes shapes = program.shapes(here).value();
+    for (const ProgramShapes::Output& output : shapes.outputs) add(output.name, output.shape, output.device, true);
+    const auto compiled = compile(program, cuda, shapes.symbols, *both_);
+    ASSERT_TRUE(compiled) << compiled.error().render();
+    auto execution = compiled->prepare(arguments, how);
+    ASSERT_TRUE(execution) << execution.error().render();
+    const DeviceStream stream = DeviceStream::make(Device::open(Backend::cuda, *both_).value()).value();
+    for (int round = 0; round < 5; ++round) ASSERT_TRUE(execution->run(stream));
+    ASSERT_TRUE(stream.synchronize());
+    const auto checked = verify(program, arguments, cuda, VerifyOptions{}, *both_);
+    ASSERT_TRUE(checked) << checked.error().render();
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+  }
+  std::optional<Context> both_;
+  uint64_t seed_ = 11;
+};
+INSTANTIATE_TEST_SUITE_P(Ordinals, ProgramsOverDevices, ::testing::Values(0, 1),
+                         [](const auto& param) { return param.param == 0 ? "OneGpuTwice" : "TwoGpus"; });
+
+TEST_P(ProgramsOverDevices, TwoStages) {
+  const std::string text =
+      "def stage(x, up, down):\n    h = silu(x @ up)\n    y = x + h @ down\n    return y\n"
+      "def f(x: f32[\"m\", 96], u0: f32[96, 160], d0: f32[160, 96], u1: f32[96, 160], d1: f32[160, 96]):\n"
+      "    a0 = stage(x[:m // 2], u0, d0)\n    b0 = stage(x[m // 2:], u0, d0)\n"
+      "    u = to_device(u1, 1)\n    d = to_device(d1, 1)\n"
+      "    a1 = stage(to_device(a0, 1), u, d)\n    b1 = stage(to_device(b0, 1), u, d)\n"
+      "    y = concat(a1, b1, dim=0)\n    return y, a0\n";
+  const std::vector<std::pair<std::string, Dims>> parameters{
+      {"x", {130, 96}}, {"u0", {96, 160}}, {"d0", {160, 96}}, {"u1", {96, 160}}, {"d1", {160, 96}}};
+  expect_right(text, parameters);
+  RunOptions graph;
+  graph.graph = true;
+  expect_right(text, parameters, graph);
+}
+
+// Gathered where it is read and scattered where it is written: copies of views that lie in pieces.
+TEST_P(ProgramsOverDevices, StridedCopies) {
+  expect_right(
+      "def f(x: f32[70, 50]):\n    t = to_device(transpose(x)[3:40, 5:60], 1)\n    y = relu(t) + 1.0\n"
+      "    z = to_device(y, 0) * 2.0\n    return y, z\n",
+      {{"x", {70, 50}}});
 }
 
 }  // namespace

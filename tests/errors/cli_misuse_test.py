@@ -236,7 +236,7 @@ def in_our_words(folder, cache):
         expect(2, f"help has no option {option[0]}", "help", "gemm", *option)
     for verb in ("run", "build"):
         expect(2, f"{verb} has no option --no-vendor", verb, "p.py", "--no-vendor")
-    for option, said in ((["--device", 3], "numbers devices"), (["--cuda-home", "/x"], "CUDA toolkit"), (["--no-vendor"], "cuBLASLt"),
+    for option, said in ((["--device", 3], "numbers devices"), (["--devices", "0,1"], "numbers devices"), (["--cuda-home", "/x"], "CUDA toolkit"), (["--no-vendor"], "cuBLASLt"),
                          (["--math", "tf32"], "a CPU multiplies exactly"), (["--force"], "writes no file"),
                          (["--no-compiler", "--compiler", "x"], "no compiler is looked for")):
         for verb in ("gemm", "explain"):
@@ -244,6 +244,8 @@ def in_our_words(folder, cache):
             if said not in done.stderr:
                 FAILURES.append(f"{option}: {done.stderr}")
     expect(2, "--device has no effect with the target cpu:avx2", "doctor", "--target", "cpu:avx2", "--device", 1)
+    expect(2, "--device", "doctor", "--device", 1, "--devices", "1,0")
+    expect(2, "--devices", "doctor", "--devices", "0,-1")
     expect(2, "--no-vendor has no effect with the target hip:gfx942", "emit", *SIZES, "--target", "hip:gfx942", "--no-vendor")
     expect(2, "--pack has no effect with the target cuda\nnote: it packs B, which kernels of GPUs read where it lies, and is for CPUs", "gemm", *SIZES, "--target", "cuda", "--pack")
     expect(2, "--device has no effect with CUTLASS", "emit", "--what", "evt", *SIZES, "--target", "cutlass:sm_90a", "--device", 1)
