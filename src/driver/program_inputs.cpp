@@ -30,6 +30,7 @@ std::optional<ir::NodeId> elements_of(const ir::Graph& graph, ir::NodeId node) {
       case types::Op::permute:
       case types::Op::broadcast:
       case types::Op::slice:
+      case types::Op::to_device:
         node = graph.operands(node)[0];
         break;
       default:

@@ -50,6 +50,7 @@ Result<ir::Graph> up_to(const ir::Graph& graph, const std::vector<std::pair<ir::
   for (const ir::GraphInput& input : graph.inputs()) {
     now[input.node.index()] =
         builder.add_input(input.name, graph.type(input.node), input.is_scalar, graph.span(input.node));
+    builder.lay_on(now[input.node.index()], input.device);
   }
   for (uint32_t n = 0; n < graph.size(); ++n) {
     const ir::NodeId node(n);

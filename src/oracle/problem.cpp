@@ -57,6 +57,12 @@ std::vector<std::pair<size_t, size_t>> kept_dims(const Sizes& from, const Sizes&
   return kept;
 }
 
+// What is evaluated whole.
+bool is_whole(const types::OpInfo& info) {
+  if (info.op == Op::to_device) return false;
+  return info.rule == OpRule::indexed || info.rule == OpRule::control || info.rule == OpRule::external;
+}
+
 void unite_node(const ir::Graph& graph, const std::vector<Sizes>& sizes, NodeId id, AxisUnion& axes) {
   const std::span<const NodeId> operands = graph.operands(id);
   const types::OpInfo& info = types::op_info(graph.node(id).op);
@@ -85,8 +91,8 @@ void unite_node(const ir::Graph& graph, const std::vector<Sizes>& sizes, NodeId 
     for (size_t d = 0; d < out.size(); ++d) {
       if (d != static_cast<size_t>(graph.attr_as<ir::SliceAttr>(id).dim)) axes.unite(operands[0], d, id, d);
     }
-  } else if (info.rule == OpRule::indexed || info.rule == OpRule::control || info.rule == OpRule::external) {
-    return;  // evaluated whole
+  } else if (is_whole(info)) {
+    return;
   } else {
     for (const NodeId operand : operands) align(operand, 0);
   }
@@ -119,7 +125,7 @@ void mark_mixed(const Problem& problem, NodeId id, std::vector<bool>& mixed) {
     const auto dim = static_cast<size_t>(graph.attr_as<ir::SliceAttr>(id).dim);
     mark(operands[0], dim);
     mark(id, dim);
-  } else if (info.rule == OpRule::indexed || info.rule == OpRule::control || info.rule == OpRule::external) {
+  } else if (is_whole(info)) {
     for (const NodeId operand : operands) {
       for (size_t d = 0; d < problem.size(operand).size(); ++d) mark(operand, d);
     }

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "codetta/observe.hpp"
 #include "unit/driver/program_check.hpp"
 
 namespace codetta::test {
@@ -78,6 +79,33 @@ TEST(ProgramDevices, ExplainSaysWhereAndHowMuch) {
                            {}, false, context);
   ASSERT_TRUE(one) << one.error().render();
   EXPECT_EQ(one->find("device"), std::string::npos) << *one;
+}
+
+TEST(ProgramDevices, BisectAndVerifySeeAllDevices) {
+  Context context = cpu();
+  const Program program = Program::parse(two_stages).value();
+  std::vector<ProgramInput> inputs{random_input("x", DType::f32, {8, 16}, 1)};
+  for (const char* suffix : {"0", "1"}) {
+    inputs.push_back(random_input(std::string("g") + suffix, DType::f32, {16}, 2));
+    inputs.push_back(random_input(std::string("u") + suffix, DType::f32, {16, 24}, 3));
+    inputs.push_back(random_input(std::string("d") + suffix, DType::f32, {24, 16}, 4));
+  }
+  const Tensor y = Tensor::make(DType::f32, {8, 16}).value(), a0 = Tensor::make(DType::f32, {4, 16}).value();
+  fill_poison(y.view());
+  fill_poison(a0.view());
+  std::vector<NamedArgument> arguments{{"y", y.view()}, {"a0", a0.view()}};
+  for (const ProgramInput& input : inputs) arguments.push_back({input.name, input.view()});
+  const auto found = bisect(program, arguments, Target::host(), {}, {}, context);
+  ASSERT_TRUE(found) << found.error().render();
+  EXPECT_EQ(found->first_wrong, -1) << found->text;
+  EXPECT_TRUE(found->pass.empty()) << found->pass;
+  const auto checked = verify(program, arguments, Target::host(), VerifyOptions{.poisoned = true}, context);
+  ASSERT_TRUE(checked) << checked.error().render();
+  EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+  const auto shapes = compile(program, Target::host(), {}, context)->shapes(arguments);
+  ASSERT_TRUE(shapes) << shapes.error().render();
+  EXPECT_EQ(shapes->outputs[0].device, 1);
+  EXPECT_EQ(shapes->outputs[1].device, 0);
 }
 
 // A strided source, a transposed one, a loop that goes back and forth, a predicate on the other device.

@@ -438,6 +438,30 @@ TEST(Sampling, ReductionsAreExact) {
   EXPECT_EQ(sampled.outputs[1].note, "96 of 256 columns");
 }
 
+TEST(Sampling, GoesThroughCopiesBetweenDevices) {
+  Data a(DType::f32, {300, 64}), b(DType::f32, {64, 256});
+  a.fill_normal(1);
+  b.fill_normal(2);
+  const auto make = [&](const OracleOptions& options) {
+    Maker maker({&a, &b});
+    const ir::NodeId product = maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{DType::f32});
+    const ir::NodeId there = maker.add(Op::to_device, {product}, ir::DeviceAttr{1});
+    maker.output(maker.add(Op::relu, {there}), DType::f32);
+    return maker.evaluate(options);
+  };
+  OracleOptions options;
+  options.max_work = 1 << 23;
+  const OracleResult full = make({}), sampled = make(options);
+  const ExpectedOutput& output = sampled.outputs[0];
+  EXPECT_FALSE(output.whole);
+  ASSERT_GE(output.elements.size(), 64u);
+  for (size_t i = 0; i < output.elements.size(); ++i) {
+    const ExpectedElement& whole = full.outputs[0].elements[static_cast<size_t>(output.at[i])];
+    ASSERT_EQ(output.elements[i].low, whole.low);
+    ASSERT_EQ(output.elements[i].high, whole.high);
+  }
+}
+
 #if !CODETTA_ALLOCATOR_IS_SANITIZED
 TEST(Sampling, WhatMemoryDoesNotHoldIsAnError) {
   float one = 1;
