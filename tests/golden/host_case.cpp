@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "device/embedded.hpp"
+#include "emit/gpu_steps.hpp"
 #include "emit/host/metal.hpp"
 #include "emit/host/nvcc.hpp"
 #include "emit/host/python.hpp"
@@ -16,6 +17,7 @@
 #include "ir/bind.hpp"
 #include "opt/passes.hpp"
 #include "plan/plan.hpp"
+#include "support/second_device.hpp"
 
 namespace codetta::golden {
 namespace {
@@ -108,6 +110,10 @@ constexpr HostCase placed(HostCase c) {
   c.places = true;
   return c;
 }
+constexpr HostCase on_two(HostCase c) {
+  c.two_devices = true;
+  return placed(c);
+}
 
 }  // namespace
 
@@ -195,6 +201,10 @@ def branch(x: f32["m", "k"], w: f32["k", "n"], flag: bool[1]):
 extern "C" __global__ void own(const float* x, float scale, float* y, int m, int64_t n, int64_t stride) {}
 )"}),
       placed(HostCase{"host_hip_control", "hip:gfx1100", "", "", control}),
+      on_two(HostCase{"host_cuda_devices", "cuda:sm_80", "", "", chain}),
+      on_two(HostCase{"host_nvcc_devices", "cuda:sm_80", "", "", chain, HostCase::Form::Nvcc}),
+      on_two(HostCase{"host_hip_devices", "hip:gfx942", "", "", chain}),
+      on_two(HostCase{"host_python_cuda_devices", "cuda:sm_80", "", "", chain, HostCase::Form::Python}),
       placed(HostCase{"host_metal_chain", "metal:apple9", "", "", chain, HostCase::Form::Metal}),
       placed(HostCase{"host_metal_maps", "metal:apple7", "", "", maps, HostCase::Form::Metal}),
       placed(HostCase{"host_python_maps", "cpu:avx2", "", "", maps, HostCase::Form::Python}),
@@ -236,7 +246,8 @@ std::set<std::string> steps_of(const package::Package& package) {
 Result<std::string> python_text(package::Package package) {
   for (package::Kernel& kernel : package.kernels) kernel.binary = "code of " + kernel.name;
   CODETTA_TRY(std::string text, emit::host::emit_python(package, {}));
-  for (const char* file : {"host/program.py", "host/program_cuda.py", "host/program_cuda_user.py"}) {
+  for (const char* file :
+       {"host/program.py", "host/program_cuda.py", "host/program_cuda_devices.py", "host/program_cuda_user.py"}) {
     const std::string_view begin = device::find_file(file)->text;
     if (const size_t at = text.find(begin); at != std::string::npos)
       text.replace(at, begin.size(), std::string("... ") + file + " ...\n");
@@ -249,8 +260,8 @@ std::string metal_part(const emit::host::File& file) {
   std::string text = file.text;
   if (file.name.ends_with(".metal")) text = "... the kernel ...\n";
   const size_t headers = text.find("// ---- device/"),
-               own = text.find("namespace codetta::host {\nnamespace {\nconstexpr");
-  if (headers < own && own != std::string::npos) text.replace(headers, own - headers, "... host/metal.h ...\n");
+               part = text.find("namespace codetta::host {\nnamespace {\nconstexpr");
+  if (headers < part && part != std::string::npos) text.replace(headers, part - headers, "... host/metal.h ...\n");
   return "== " + file.name + "\n" + text + "\n";
 }
 
@@ -276,6 +287,11 @@ Result<HostText> emit_host_case(const HostCase& c) {
   CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target, machine, {}, sources_of(c, target)));
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.name = function.name, .build_id = "golden"}));
 
+  if (c.two_devices) {
+    test::move_last_product(made);
+    emit::add_steps_kernel(made);
+    CODETTA_CHECK_OK(package::check(made));
+  }
   for (size_t k = 0; c.places && k < made.kernels.size(); ++k) {
     const std::string called = made.kernels[k].name, place = fmt::format("codetta_kernel_{}", k);
     for (std::string* text : {&made.kernels[k].name, &made.kernels[k].symbol}) {

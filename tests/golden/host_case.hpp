@@ -27,6 +27,7 @@ struct HostCase {
   Form form = Form::Cpp;
   std::string_view kernel{};  // source of the user's kernel `own`, in the language of the target
   bool places = false;        // kernels are called by their places, so that the text does not follow what is in them
+  bool two_devices = false;   // the last product is of another device (support/second_device.hpp)
 };
 
 struct HostText {

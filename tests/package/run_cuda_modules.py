@@ -4,6 +4,7 @@ happens, then DTYPE:SHAPE for each argument, as Codetta names types, or an array
 lies so far from where allocations begin, @PLACE for one that lies elsewhere. =NUMBER is a number. What happens: the result, a line a tensor with its address and
 bytes, a line a launch. Usage: run_cuda_modules.py LIST [NAME=STATUS of a function that fails]"""
 import ast
+import ctypes
 import importlib.util
 import math
 import pathlib
@@ -30,6 +31,7 @@ class Memory:
         self.address = driver.cuMemAlloc(max(self.bytes + shift, 1))[1] + shift
         if place:
             driver.PLACES[self.address] = PLACES[place]
+            driver.OWNERS[self.address - shift] = PLACES[place][2]
 
 
 class Array(Memory):
@@ -59,12 +61,19 @@ class Tensor(Memory):
 
 
 def main():
+    further, turns = [], 1
     for failing in sys.argv[2:]:
         name, status = failing.split("=")
         if name == "capability":
             driver.CAPABILITY[:] = divmod(int(status), 10)
         elif name == "cooperative":
             driver.COOPERATIVE[0] = int(status)
+        elif name == "devices":
+            driver.DEVICES[0] = int(status)
+        elif name == "further":
+            further.append(int(status))
+        elif name == "turns":
+            turns = int(status)
         else:
             driver.FAIL[name] = int(status)
     for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
@@ -88,11 +97,18 @@ def main():
             arguments.append(tensors[-1])
         driver.LAUNCHES.clear()
         driver.CALLS.clear()
-        code = module.call(*arguments)
+        if further and module.set_further_devices(further) != 0:
+            print(module.get_last_error())
+        for _ in range(turns):
+            code = module.call(*arguments)
         if module._engine is not None:
             check_returns(module._engine.lib)
         lines = [f"result {code} {module.get_last_error()}".strip()]
         lines += [f"tensor {t.address} {t.bytes}" for t in tensors]
+        lines += [f"wrong {one}" for one in dict.fromkeys(driver.WRONG)]
+        lines += [f"left {driver.CURRENT[0]} {driver.CALLS.count('cuStreamCreate')} {driver.CALLS.count('cuEventRecord')}"]
+        lines += [f"holds {ctypes.string_at(t.address, t.bytes).hex()}" for t in tensors if 0 < t.bytes <= 256]
+        driver.WRONG.clear()
         for name, grid, block, shared, attributes, parameters in driver.LAUNCHES:
             numbers = [*grid, *block, shared, len(attributes)]
             numbers += [n for attribute in attributes for n in attribute]

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/code_writer.hpp"
+#include "emit/host/devices.hpp"
 #include "emit/host/steps.hpp"
 
 namespace codetta::emit::host {
@@ -89,7 +90,11 @@ class TablePrinter {
     out_.blank();
     print_tensors();
     out_.blank();
-    print_workspace_size();
+    print_workspace_size(false);
+    if (several()) {
+      out_.blank();
+      print_workspace_size(true);
+    }
     print_output_sizes(out_, library_, table_.first);
     if (function_looks(library_, table_.first)) {
       out_.blank();
@@ -104,6 +109,10 @@ class TablePrinter {
  private:
   [[nodiscard]] std::string name() const { return function_name(library_, program_); }
   [[nodiscard]] std::string sizes() const { return signature_.symbols.empty() ? "void" : size_parameters(signature_); }
+  [[nodiscard]] bool several() const { return devices_of(*program_.package) > 1; }
+  [[nodiscard]] std::string sizes_on() const {
+    return signature_.symbols.empty() ? "i32 device" : "i32 device, " + size_parameters(signature_);
+  }
   [[nodiscard]] bool looks(size_t program) const { return !looked_at(library_, library_.programs[program]).empty(); }
 
   void declare() {
@@ -112,6 +121,7 @@ class TablePrinter {
       out_.line("int ", program_function("call", p), "(", call_parameters(program_, signature_), "void*);");
       out_.line("int ", program_function("tensors", p), "(const Tensor*, i32, void*, i64, void*);");
       out_.line("i64 ", program_function("workspace_size", p), "(", sizes(), ");");
+      if (several()) out_.line("i64 ", program_function("workspace_size_on", p), "(", sizes_on(), ");");
       if (looks(p)) out_.line("int ", program_function("check_contents", p), "(void*);");
     }
   }
@@ -232,23 +242,24 @@ class TablePrinter {
     print_calls("choose(" + arguments + ")", "tensors", "tensors, count, workspace, workspace_bytes, stream");
   }
 
-  void print_workspace_size() {
-    const auto function = out_.block(exported_head, "i64 ", name(), "_workspace_size(", sizes(), ")");
-    std::string arguments;
-    for (size_t i = 0; i < signature_.symbols.size(); ++i) arguments += (i == 0 ? "q" : ", q") + std::to_string(i);
+  void print_workspace_size(bool on) {
+    const char* const part = on ? "workspace_size_on" : "workspace_size";
+    const auto function = out_.block(exported_head, "i64 ", name(), "_", part, "(", on ? sizes_on() : sizes(), ")");
+    std::string arguments = on ? "device" : "";
+    for (size_t i = 0; i < signature_.symbols.size(); ++i)
+      arguments += CodeWriter::text_of(arguments.empty() ? "q" : ", q", i);
     // Enough for whichever takes the call.
-    print_switch(choice_by_sizes(), "workspace_size", arguments,
-                 [&](const std::string& first, const std::vector<Other>& others) {
-                   out_.line("i64 bytes = ", first, ";");
-                   out_.line("if (bytes < 0 && !unaligned) return bytes;");
-                   for (const Other& other : others) {
-                     // What comes last here makes, or copies, whole tensors that no other call needs.
-                     const auto scope = out_.block(other.rare ? "if (bytes < 0)" : "");
-                     out_.line("const i64 other = ", other.call, ";");
-                     out_.line("if (bytes < other) bytes = other;");
-                   }
-                   out_.line("return bytes;");
-                 });
+    print_switch(choice_by_sizes(), part, arguments, [&](const std::string& first, const std::vector<Other>& others) {
+      out_.line("i64 bytes = ", first, ";");
+      out_.line("if (bytes < 0 && !unaligned) return bytes;");
+      for (const Other& other : others) {
+        // What comes last here makes, or copies, whole tensors that no other call needs.
+        const auto scope = out_.block(other.rare ? "if (bytes < 0)" : "");
+        out_.line("const i64 other = ", other.call, ";");
+        out_.line("if (bytes < other) bytes = other;");
+      }
+      out_.line("return bytes;");
+    });
   }
 
   // The first argument, and its dim, that has just this size.

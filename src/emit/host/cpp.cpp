@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/code_writer.hpp"
+#include "emit/host/devices.hpp"
 #include "emit/host/signature.hpp"
 #include "emit/host/steps.hpp"
 #include "package/gpu_steps.hpp"
@@ -24,6 +25,7 @@ class ProgramPrinter {
         index_(index),
         by_size_(table_of(library, index) != nullptr),
         gpu_(on_gpu(library)),
+        devices_(devices_of(*program.package)),
         loads_(loads_constants(program)),
         load_(CodeWriter::text_of("load_program_", index)) {}
 
@@ -64,7 +66,11 @@ class ProgramPrinter {
     out_.blank();
     print_tensors();
     out_.blank();
-    print_workspace_size();
+    print_workspace_size(false);
+    if (several()) {
+      out_.blank();
+      print_workspace_size(true);
+    }
     if (!by_size_) print_output_sizes(out_, library_, index_);
     if (!looked_at(library_, program_).empty()) {
       out_.blank();
@@ -94,6 +100,7 @@ class ProgramPrinter {
       out_.line("#include \"device/host/gpu.h\"");
       if (has_gpu_user(*program_.package)) out_.line("#include \"device/host/gpu_user.h\"");
       if (package::steps_kernel(*program_.package)) out_.line("#include \"device/host/gpu_elements.h\"");
+      if (several()) out_.line("#include \"device/host/gpu_devices.h\"");
       if (calls_out() || reads_sizes()) out_.line("#include \"device/host/gpu_outside.h\"");
       if (loads_) out_.line("#include \"device/host/safetensors.h\"");
     } else {
@@ -275,11 +282,16 @@ class ProgramPrinter {
     }
   }
 
+  // The devices of a call.
+  void print_here(const char* stream) {
+    out_.line("CODETTA_OK(start_here());");
+    out_.line(several() ? "DevicesHere here;" : "OnDevice here;");
+    out_.line("CODETTA_OK(here.enter(", stream,
+              several() ? CodeWriter::text_of(", ", devices_, ", ", literal_text(library_.name)) : "", "));");
+  }
   void begin(const char* stream) {
     if (gpu_) {
-      out_.line("CODETTA_OK(start_here());");
-      out_.line("OnDevice here;");
-      out_.line("CODETTA_OK(here.enter(", stream, "));");
+      print_here(stream);
     } else {
       out_.line("if (const int bad = ", library_.name, "_init()) return bad;");
     }
@@ -288,14 +300,38 @@ class ProgramPrinter {
     if (program_.constants.empty()) return;
     out_.line("CODETTA_OK(bind_constants(v));");
     if (!gpu_) return;
-    std::string views;
-    for (const Constant& constant : program_.constants)
-      views += (views.empty() ? "" : ", ") + std::to_string(constant.buffer);
-    out_.line("static constexpr i32 constants[] = {", views, "};");
-    out_.line("CODETTA_OK(to_device(here, ", constants_index(), ", v, constants, ", program_.constants.size(), "));");
+    for (uint32_t device = 0; device < devices_; ++device) print_to_device(device);
+    if (several()) out_.line("CODETTA_OK(here.to(0));");
   }
+  // Constants of a device.
+  void print_to_device(uint32_t device) {
+    std::string views;
+    size_t count = 0;
+    for (const Constant& constant : program_.constants) {
+      if (several() && buffers()[constant.buffer].device != device) continue;
+      views += (views.empty() ? "" : ", ") + std::to_string(constant.buffer);
+      ++count;
+    }
+    if (count == 0) return;
+    const std::string list = device == 0 ? std::string("constants") : CodeWriter::text_of("constants_of_", device);
+    out_.line("static constexpr i32 ", list, "[] = {", views, "};");
+    if (several()) out_.line("CODETTA_OK(here.to(", device, "));");
+    out_.line("CODETTA_OK(to_device(", here_of(device), ", ", constants_index() + device * library_.programs.size(),
+              ", v, ", list, ", ", count, "));");
+  }
+  [[nodiscard]] std::string here_of(uint32_t device) const {
+    return several() ? CodeWriter::text_of("here.at[", device, "]") : "here";
+  }
+  [[nodiscard]] bool several() const { return devices_ > 1; }
   // The call of run(); `rest`: a workspace, or where its size goes.
   [[nodiscard]] std::string run_text(const char* rest) const {
+    if (several()) {
+      const size_t looks = looked_at(library_, program_).size();
+      return CodeWriter::text_of("run({steps, ", has_launches(*program_.package) ? "sizeof(Launches)" : "1", ", ",
+                                 index_, ", ", library_.programs.size(),
+                                 looks == 0 ? "" : CodeWriter::text_of(", looked, ", looks), "}, here, v, scalars, ",
+                                 rest, ")");
+    }
     const bool launches = has_launches(*program_.package);
     const size_t looked = looked_at(library_, program_).size();
     const std::string clears = starts_with_map(*program_.package) ? ", true" : ", false";
@@ -315,10 +351,13 @@ class ProgramPrinter {
     return index_;
   }
   void print_run(const char* rest) { out_.line("return ", run_text(rest), ";"); }
-  void print_measure() { out_.line("CODETTA_OK(", run_text("nullptr, 0, &bytes"), ");"); }
+  void print_measure() {
+    out_.line("CODETTA_OK(", run_text(several() ? "nullptr, 0, bytes" : "nullptr, 0, &bytes"), ");");
+  }
   void print_place(uint32_t b) {
     if (gpu_ && library_.checked)
-      out_.line("CODETTA_OK(check_place(here, v[", b, "], ", literal_text(buffers()[b].name), "));");
+      out_.line("CODETTA_OK(check_place(", here_of(buffers()[b].device), ", v[", b, "], ",
+                literal_text(buffers()[b].name), "));");
   }
 
   void print_call() {
@@ -363,24 +402,33 @@ class ProgramPrinter {
     print_run("workspace, workspace_bytes");
   }
 
-  void print_workspace_size() {
-    const auto function = out_.block(head_of("i64 ", "workspace_size"), "(",
-                                     signature_.symbols.empty() ? "void" : symbol_parameters(), ")");
+  // `on`: of any device, which comes first.
+  void print_workspace_size(bool on) {
+    const std::string sizes = symbol_parameters();
+    const std::string parameters = !on             ? sizes.empty() ? "void" : sizes
+                                   : sizes.empty() ? "i32 device"
+                                                   : "i32 device, " + sizes;
+    const auto function =
+        out_.block(head_of("i64 ", on ? "workspace_size_on" : "workspace_size"), "(", parameters, ")");
+    if (on) out_.line("CODETTA_OK(check_device(device, ", devices_, "));");
     begin("nullptr");
     print_symbols();
     for (const uint32_t b : signature_.arguments) {
       if (!buffers()[b].is_scalar) print_bind(b, "unplaced()");
     }
-    out_.line("i64 bytes = 0;");
+    out_.line(several() ? CodeWriter::text_of("i64 bytes[", devices_, "] = {};") : "i64 bytes = 0;");
     print_measure();
-    out_.line("return bytes;");
+    out_.line(!several() ? "return bytes;" : on ? "return bytes[device];" : "return bytes[0];");
   }
 
   void print_check_contents() {
     const auto function = out_.block(head_of("int ", "check_contents"), "(void* stream)");
-    out_.line("CODETTA_OK(start_here());");
-    out_.line("OnDevice here;");
-    out_.line("CODETTA_OK(here.enter(stream));");
+    print_here("stream");
+    if (several()) {
+      out_.line("return tell_faults(here, ", index_, ", ", library_.programs.size(), ", looked, ",
+                looked_at(library_, program_).size(), ");");
+      return;
+    }
     out_.line("codetta::gpu::Fault* fault = nullptr;");
     out_.line("CODETTA_OK(fault_of(here, ", index_, ", &fault));");
     out_.line("return tell_fault(fault, looked, ", looked_at(library_, program_).size(), ");");
@@ -392,6 +440,7 @@ class ProgramPrinter {
   size_t index_;
   bool by_size_;
   bool gpu_;
+  uint32_t devices_;
   bool loads_;
   std::string load_;
   CodeWriter out_;
@@ -409,6 +458,9 @@ class LibraryPrinter {
     if (gpu_) {
       out_.line("#include \"device/host/gpu.h\"");
       if (library_.target.backend == Backend::hip) out_.line("#include \"device/host/hip.h\"");
+      if (devices_of(library_) > 1) {
+        out_.line("#include \"device/host/", library_.target.backend == Backend::hip ? "hip" : "gpu", "_devices.h\"");
+      }
       if (!externs_.empty()) out_.line("#include \"device/host/externs.h\"");
       if (!library_.weights_file.empty()) out_.line("#include \"device/host/safetensors.h\"");
     } else {
@@ -434,6 +486,8 @@ class LibraryPrinter {
     out_.blank();
     {
       const auto load = out_.block("Status load(const char* path)");
+      if (devices_of(library_) > 1)
+        out_.line("CODETTA_OK(load_", library_.target.backend == Backend::hip ? "hip_" : "", "device_calls());");
       if (library_.weights_file.empty()) {
         out_.line("(void)path;");
       } else {
@@ -491,9 +545,22 @@ class LibraryPrinter {
     for (const char c : arch) number = !hip && c >= '0' && c <= '9' ? 10 * number + (c - '0') : number;
     const bool exact = hip || (!arch.empty() && arch.back() == 'a');
     out_.line("const GpuKernel* const all_kernels[] = {", names.empty() ? "nullptr" : names, "};");
-    out_.line("const GpuLibraryFacts gpu_facts = {all_kernels, ", count, ", ", library_.programs.size(), ", ",
-              number / 10, ", ", number % 10, ", ", exact, ", ", literal_text(arch), ", ",
-              hip ? "load_hip" : "load_cuda", ", ", hip ? "UINT32_MAX" : "0", ", ", hip, "};");
+    out_.line("const GpuLibraryFacts gpu_facts = {all_kernels, ", count, ", ",
+              library_.programs.size() * devices_of(library_), ", ", number / 10, ", ", number % 10, ", ", exact, ", ",
+              literal_text(arch), ", ", hip ? "load_hip" : "load_cuda", ", ", hip ? "UINT32_MAX" : "0", ", ", hip,
+              "};");
+  }
+
+  void print_prepare() {
+    const uint32_t devices = devices_of(library_);
+    if (devices == 1) return (void)out_.line("return prepare_device();");
+    std::string used;
+    for (const Program& program : library_.programs) {
+      for (uint32_t k = 0; k < program.package->kernels.size(); ++k)
+        used += CodeWriter::text_of(used.empty() ? "" : ", ", devices_of_kernel(*program.package, k));
+    }
+    out_.line("static constexpr u64 used[] = {", used.empty() ? "0" : used, "};  // by kernel: a bit a device");
+    out_.line("return prepare_devices(", devices, ", used, ", literal_text(name_), ");");
   }
 
   void print_functions() {
@@ -501,7 +568,7 @@ class LibraryPrinter {
       const auto function = exported("int ", name_, "_init(void)");
       if (gpu_) {
         out_.line("CODETTA_OK(start_here());");
-        out_.line("return prepare_device();");
+        print_prepare();
       } else {
         out_.line("return is_ready() ? 0 : start(nullptr);");
       }
@@ -539,6 +606,14 @@ class LibraryPrinter {
       out_.line("return set_allocator(allocate, release, self);");
     }
     out_.blank();
+    if (devices_of(library_) > 1) {
+      {
+        const auto function = exported("int ", name_, "_set_further_devices(const i32* ordinals, i32 count)");
+        out_.line("CODETTA_OK(start_here());");
+        out_.line("return set_further_devices(ordinals, count);");
+      }
+      out_.blank();
+    }
     if (!gpu_) {
       const auto function =
           exported("int ", name_,

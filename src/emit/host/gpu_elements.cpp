@@ -2,6 +2,7 @@
 // Steps on elements of a GPU as calls of device/host/gpu_elements.h, and what they look at.
 #include <algorithm>
 
+#include "emit/host/devices.hpp"
 #include "emit/host/steps.hpp"
 #include "emit/host/text.hpp"
 #include "package/gpu_steps.hpp"
@@ -55,7 +56,8 @@ bool starts_with_map(const package::Package& package) {
   return false;
 }
 bool has_launches(const package::Package& package) {
-  return !launches_of(package).empty() || !puts_of(package).empty() || !sizes_read_by(package).empty();
+  return !launches_of(package).empty() || !puts_of(package).empty() || !sizes_read_by(package).empty() ||
+         !copies_between(package).empty();
 }
 
 // By step, the buffers whose contents it looks at, in the order of the lists.
@@ -131,6 +133,16 @@ void ElementSteps::scatter(const package::Scatter& scatter) const {
 
 // Tensors of the caller's may have any strides; where there is a kernel for these it is at hand.
 void ElementSteps::copy(const package::Copy& copy) const {
+  if (is_between_devices(*program.package, copy)) {
+    const auto side = [&](uint32_t b) {
+      return CodeWriter::text_of("v[", b, "], ", program.package->buffers[b].device);
+    };
+    out.line("CODETTA_OK(copy_between(frame, ",
+             package::steps_kernel(*program.package) ? "&" + kernel() : std::string("nullptr"), ", ", side(copy.target),
+             ", ", side(copy.source), ", launches.copies[", place_in(copies_between(*program.package), step), "], ",
+             literal_text(program.package->buffers[copy.target].name), "));");
+    return;
+  }
   const std::string on_elements = package::steps_kernel(*program.package) ? kernel() + ", " : "";
   out.line("CODETTA_OK(copy(frame, ", on_elements, "v[", copy.target, "], v[", copy.source, "], ",
            literal_text(program.package->buffers[copy.target].name), "));");

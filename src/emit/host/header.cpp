@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "diag/diagnostic.hpp"
 #include "diag/display.hpp"
+#include "emit/host/devices.hpp"
 #include "emit/host/signature.hpp"
 #include "emit/host/steps.hpp"
 
@@ -34,6 +35,7 @@ std::vector<std::string> exported_names(const Library& library) {
     const Program& program = library.programs[first];
     const std::string name = function_name(library, program);
     names.insert(names.end(), {name, name + "_tensors", name + "_workspace_size"});
+    if (devices_of(*program.package) > 1) names.push_back(name + "_workspace_size_on");
     if (!computed_dims(*program.package).empty()) names.push_back(name + "_output_sizes");
     if (function_looks(library, first)) names.push_back(name + "_check_contents");
   }
@@ -41,6 +43,7 @@ std::vector<std::string> exported_names(const Library& library) {
                            "_release_memory"}) {
     if (!on_gpu(library) || std::string_view(name) != "_set_thread_pool") names.push_back(library.name + name);
   }
+  if (devices_of(library) > 1) names.push_back(library.name + "_set_further_devices");
   if (!library.weights_file.empty()) names.push_back(library.name + "_load_weights");
   for (const package::CallExtern* call : extern_calls(library)) names.push_back(extern_setter(library, call->name));
   return names;
@@ -76,6 +79,12 @@ std::string argument_line(const Buffer& buffer, bool with_alias) {
   return with_alias ? line : line + ", row-major";
 }
 
+// ", on device 1" of a tensor of a program of several.
+std::string device_part(const package::Package& package, uint32_t b) {
+  if (devices_of(package) == 1 || package.buffers[b].is_scalar) return {};
+  return ", on device " + std::to_string(package.buffers[b].device);
+}
+
 void print_comment(CodeWriter& out, const std::vector<std::string>& lines) {
   if (lines.size() == 1) return out.line("/* ", lines[0], " */");
   for (size_t i = 0; i < lines.size(); ++i)
@@ -93,7 +102,7 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
   const std::vector<ComputedDim> rooms = computed_dims(*program.package);
   for (const uint32_t b : signature.arguments) {
     const Buffer& buffer = buffers[b];
-    lines.push_back("  " + argument_line(buffer, false));
+    lines.push_back("  " + argument_line(buffer, false) + device_part(*program.package, b));
     if (buffer.is_scalar) {
       parameters += std::string(scalar_type(buffer.dtype)) + " ";
     } else {
@@ -117,7 +126,15 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
       : library.target.backend == Backend::hip
           ? "  stream: a hipStream_t that the work is enqueued on; NULL: the default stream"
           : "  stream: a CUstream (cudaStream_t) that the work is enqueued on; NULL: the default stream");
-  if (on_gpu(library)) lines.emplace_back("Tensors lie in memory of the device.");
+  const uint32_t devices = devices_of(*program.package);
+  if (on_gpu(library) && devices == 1) lines.emplace_back("Tensors lie in memory of the device.");
+  if (devices > 1) {
+    lines.push_back("The program uses " + std::to_string(devices) +
+                    " devices. Device 0 is that of the call's context or stream, further ones");
+    lines.push_back("are the next GPUs, or those of " + library.name + "_set_further_devices(). A tensor lies");
+    lines.emplace_back("in memory of the device that is said of it. The work of all begins behind what is enqueued");
+    lines.emplace_back("on the stream, and what is enqueued there behind the call waits for all of it.");
+  }
   if (const std::vector<std::string> computed = computed_sizes(*program.package); !computed.empty()) {
     lines.push_back("The call computes the size " + base::join(computed, " and ") +
                     (on_gpu(library) ? " and waits for it: it can not be captured, and what has that"
@@ -153,6 +170,11 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
         "workspace: device memory aligned to 256 bytes, used until the work is done; NULL: the library takes");
     lines.emplace_back(
         "its own and keeps it for the next call on this stream. A stream under capture needs the caller's.");
+    if (devices > 1) {
+      lines.emplace_back(
+          "It is device 0's. What the call needs on further devices the library takes itself, so that a");
+      lines.emplace_back("call which needs any can not be captured.");
+    }
   } else {
     lines.emplace_back("workspace: memory aligned to 64 bytes, used during the call; NULL: the library takes its own.");
   }
@@ -164,6 +186,13 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
                 {"Bytes of workspace that a call with row-major tensors of these sizes takes; negative: an error."});
   out.line("int64_t ", name, "_workspace_size(", sizes.empty() ? "void" : sizes, ");");
   out.blank();
+  if (devices > 1) {
+    print_comment(out,
+                  {"The same of any device of the program: for device 0 as above, for others what the library takes",
+                   "there itself."});
+    out.line("int64_t ", name, "_workspace_size_on(int32_t device", sizes.empty() ? "" : ", " + sizes, ");");
+    out.blank();
+  }
   if (!rooms.empty()) {
     lines = {"The sizes that the calling thread's last successful call of " + name + " has computed:"};
     for (size_t i = 0; i < rooms.size(); ++i) {
@@ -186,7 +215,7 @@ void print_program(CodeWriter& out, const Library& library, size_t first) {
 }
 
 // What functions of the caller's are made of: codetta/extern.h, which may be included beside it.
-void print_extern_types(CodeWriter& out, bool gpu) {
+void print_extern_types(CodeWriter& out, bool gpu, bool several) {
   out.line("#ifndef CODETTA_EXTERN_H");
   out.line("#define CODETTA_EXTERN_H");
   out.line("enum { CODETTA_MAX_RANK = 8 };");
@@ -207,7 +236,7 @@ void print_extern_types(CodeWriter& out, bool gpu) {
   out.line("  int64_t strides[CODETTA_MAX_RANK];");
   out.line("  int32_t rank;");
   out.line("  int32_t dtype;");
-  out.line("  int32_t device; /* 0 */");
+  out.line("  int32_t device; /* ", several ? "as the program counts devices" : "0", " */");
   out.line("  int32_t reserved;");
   out.line("  void (*release)(struct CodettaTensor* tensor);");
   out.line("  void* owner;");
@@ -275,10 +304,11 @@ void print_shared(CodeWriter& out, const Library& library) {
   out.line("const char* ", name, "_version(void);");
   out.blank();
   if (on_gpu(library)) {
-    print_comment(out,
-                  {"Device memory for workspaces, which is asked for with the context current: release gets what",
-                   "allocate was asked for, when its stream is done with it. Both NULL: the driver's. Both must stay",
-                   "callable until other ones are set or the library is unloaded."});
+    print_comment(
+        out, {std::string("Device memory for workspaces, which is asked for with the context ") +
+                  (devices_of(library) > 1 ? "of its device current: release gets what" : "current: release gets what"),
+              "allocate was asked for, when its stream is done with it. Both NULL: the driver's. Both must stay",
+              "callable until other ones are set or the library is unloaded."});
   } else {
     print_comment(
         out, {"Memory for workspaces: release gets what allocate was asked for. Both NULL: the default. Both must stay",
@@ -287,6 +317,15 @@ void print_shared(CodeWriter& out, const Library& library) {
   out.line("int ", name, "_set_allocator(void* (*allocate)(void* self, size_t bytes, size_t alignment),");
   out.line("    void (*release)(void* self, void* memory, size_t bytes, size_t alignment), void* self);");
   out.blank();
+  if (devices_of(library) > 1) {
+    print_comment(out,
+                  {"Which GPUs devices 1, 2, ... of programs are, by the driver's ordinals, from the next call on;",
+                   "device 0 is that of a call's context or stream. An ordinal may be there several times, and be",
+                   "that of device 0, so that programs of several devices run on one GPU. count 0: the ordinals",
+                   "that follow that of device 0. Calls that are under way keep theirs."});
+    out.line("int ", name, "_set_further_devices(const int32_t* ordinals, int32_t count);");
+    out.blank();
+  }
   if (!on_gpu(library)) {
     print_comment(
         out, {"Threads: run calls task(context, 0) to task(context, tasks - 1), on any threads and in any order, and",
@@ -323,6 +362,7 @@ Json json_of(const Library& library, const Program& program) {
                   {"dtype", dtype_name(buffers[b].dtype)}};
     if (buffers[b].donated) argument["donated"] = true;
     if (!buffers[b].filled.empty()) argument["filled"] = json_of(buffers[b].filled);
+    if (devices_of(*program.package) > 1 && !buffers[b].is_scalar) argument["device"] = buffers[b].device;
     if (buffers[b].is_scalar) {
       argument["scalar"] = true;
     } else {
@@ -330,6 +370,7 @@ Json json_of(const Library& library, const Program& program) {
     }
     json["arguments"].push_back(std::move(argument));
   }
+  if (const uint32_t devices = devices_of(*program.package); devices > 1) json["devices"] = devices;
   json["sizes"] = signature.symbols;
   json["constants"] = Json::array();
   const Library alone{.name = library.name, .programs = {program}, .target = library.target, .version = {}};
@@ -464,7 +505,7 @@ std::string print_header(const Library& library) {
   out.line("} ", library.name, "_tensor;");
   out.blank();
   const bool externs = !extern_calls(library).empty();
-  if (externs) print_extern_types(out, on_gpu(library));
+  if (externs) print_extern_types(out, on_gpu(library), devices_of(library) > 1);
   for (const size_t first : functions_of(library)) print_program(out, library, first);
   if (externs) print_externs(out, library);
   print_shared(out, library);

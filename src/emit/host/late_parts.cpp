@@ -11,8 +11,8 @@ namespace codetta::emit::host {
 
 using base::CodeWriter;
 
-LateParts::LateParts(CodeWriter& out, const package::Package& package, bool gpu)
-    : out_(out), package_(package), gpu_(gpu) {
+LateParts::LateParts(CodeWriter& out, const package::Package& package, std::string frame_type)
+    : out_(out), package_(package), frame_type_(std::move(frame_type)) {
   for (std::string& symbol : computed_inside(package)) inner_.insert(std::move(symbol));
 }
 
@@ -26,16 +26,16 @@ void LateParts::wait(bool inside, const std::set<uint32_t>& fitted) {
 
 void LateParts::open() {
   out_.line("[[maybe_unused]] auto& part_", parts_.size(), " = frame;");
-  parts_.push_back(out_.block_with("};", "const auto rest_", parts_.size() + 1, " = [&](", gpu_ ? "GpuFrame" : "Frame",
-                                   "& frame) -> Status"));
-  out_.line("frame.placed = 0;");
+  parts_.push_back(
+      out_.block_with("};", "const auto rest_", parts_.size() + 1, " = [&](", frame_type_, "& frame) -> Status"));
+  out_.line(several() ? "begin_devices(frame);" : "frame.placed = 0;");
 }
 
 // Ends the innermost function.
 std::string LateParts::run_last() {
   parts_.pop_back();
   const std::string rest = CodeWriter::text_of("run_rest(frame, rest_", parts_.size() + 1, ")");
-  const std::string spent = gpu_ && parts_.empty() ? runs_once(package_) : std::string();
+  const std::string spent = frame_type_ != "Frame" && parts_.empty() ? runs_once(package_) : std::string();
   return spent.empty() ? rest : CodeWriter::text_of("begun(", rest, ", ", spent, ")");
 }
 
@@ -79,7 +79,8 @@ void LateParts::place_used(const package::Step& step, const std::function<void(u
 std::string LateParts::frame_of(uint32_t pool) const {
   const auto home = part_of_pool_.find(pool);
   const bool earlier = home != part_of_pool_.end() && home->second != parts_.size();
-  return earlier ? CodeWriter::text_of("part_", home->second) : "frame";
+  const std::string name = earlier ? CodeWriter::text_of("part_", home->second) : "frame";
+  return earlier && several() ? CodeWriter::text_of(name, ".of(", package_.pools[pool].device, ")") : name;
 }
 
 }  // namespace codetta::emit::host

@@ -17,7 +17,8 @@ namespace codetta::emit::host {
 
 class LateParts {
  public:
-  LateParts(base::CodeWriter& out, const package::Package& package, bool gpu);
+  // `frame_type`: of GPUs, "GpuFrame" or "DevicesFrame"; on a CPU "Frame".
+  LateParts(base::CodeWriter& out, const package::Package& package, std::string frame_type);
 
   // Whether a size is read behind another one without work between them: it is known to the same function.
   [[nodiscard]] bool joins_last() { return std::exchange(at_once_, true); }
@@ -37,17 +38,18 @@ class LateParts {
   // Pools of packages with such sizes are placed one by one, each in the memory of the part that uses it first:
   // `place` is called for those that a step and its lists use, and whose bytes are known.
   void place_used(const package::Step& step, const std::function<void(uint32_t)>& place);
-  // "frame", or the name of an earlier one.
+  // "frame", or the name of an earlier one; where there are several devices, its part of that of the pool.
   [[nodiscard]] std::string frame_of(uint32_t pool) const;
   void define(const std::string& symbol) { known_.insert(symbol); }
 
  private:
+  [[nodiscard]] bool several() const { return frame_type_ == "DevicesFrame"; }
   [[nodiscard]] bool has_bytes(const package::Pool& pool) const;
   [[nodiscard]] std::string run_last();
 
   base::CodeWriter& out_;
   const package::Package& package_;
-  bool gpu_;
+  std::string frame_type_;
   bool at_once_ = false;                        // nothing has run since the last of these sizes
   std::vector<base::CodeWriter::Block> parts_;  // the functions
   struct Inside {                               // of a list of a branch or a loop

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "emit/host/devices.hpp"
 #include "emit/host/python_text.hpp"
 #include "emit/host/python_user.hpp"
 #include "emit/host/steps.hpp"
@@ -33,7 +34,8 @@ class PythonPrinter {
         shared_(shared),
         number_(number),
         gpu_(package.target.backend != Backend::cpu),
-        steps_kernel_(gpu_ ? package::steps_kernel(package) : std::nullopt) {}
+        steps_kernel_(gpu_ ? package::steps_kernel(package) : std::nullopt),
+        devices_(package) {}
 
   // Its kernels and constants join the module's.
   Result<void> join() {
@@ -73,7 +75,12 @@ class PythonPrinter {
            b.shape.size(), written);
     }
     for (uint32_t i = 0; o_.checked && gpu_ && i < p_.buffers.size(); ++i) {
-      if (bound(p_.buffers[i]) && !p_.buffers[i].is_scalar) line("_placed(v{}, {})", i, name(i));
+      if (!bound(p_.buffers[i]) || p_.buffers[i].is_scalar) continue;
+      if (devices_.several()) {
+        line("_placed_on({}, v{}, {})", p_.buffers[i].device, i, name(i));
+      } else {
+        line("_placed(v{}, {})", i, name(i));
+      }
     }
     for (uint32_t i = 0; o_.checked && i < p_.buffers.size(); ++i) {
       if (p_.buffers[i].role == Buffer::Role::Output) line("_apart_itself(engine, v{}, {})", i, name(i));
@@ -202,6 +209,7 @@ class PythonPrinter {
   }
   Result<void> operator()(const LoadConstant& s) {
     const Buffer& b = p_.buffers[s.buffer];
+    if (devices_.moves_to(b.device)) line("_at({})", b.device);
     if (gpu_ && b.external.empty()) {
       line("keep[{}] = _constant({})", s.buffer, constant_numbers_[s.buffer]);
       return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
@@ -221,6 +229,12 @@ class PythonPrinter {
     shaped(s.source);
     shaped(s.target);
     const bool strided = !(p_.buffers[s.source].strides.empty() && p_.buffers[s.target].strides.empty());
+    if (is_between_devices(p_, s)) {
+      if (strided && !steps_kernel_) return refused(s, no_steps_kernel);
+      line("_copy_between({}, {}, {}, {}, {})", steps_kernel_ ? std::to_string(*steps_kernel_) : "None",
+           named(s.source), p_.buffers[s.source].device, named(s.target), p_.buffers[s.target].device);
+      return {};
+    }
     if (gpu_ && (strided || steps_kernel_)) {
       if (!steps_kernel_) return refused(s, no_steps_kernel);
       line("_copy_elements({}, {}, {})", *steps_kernel_, named(s.source), named(s.target));
@@ -372,7 +386,8 @@ class PythonPrinter {
            s.accumulate ? 1 : 0, o_.checked ? looked_at(s.indices) : -1);
       return {};
     }
-    if (s.accumulate && !adds(s.target)) return refused(s, "numpy does not add elements of this type");
+    if (s.accumulate && !numpy_adds(p_.buffers[s.target].dtype))
+      return refused(s, "numpy does not add elements of this type");
     std::string indices, names;
     for (const uint32_t index : s.indices) {
       shaped(index);
@@ -393,7 +408,7 @@ class PythonPrinter {
            s.dim, static_cast<int>(s.reduce), o_.checked ? looked_at({s.index}) : -1);
       return {};
     }
-    if (s.reduce != ScatterReduce::None && !adds(s.target))
+    if (s.reduce != ScatterReduce::None && !numpy_adds(p_.buffers[s.target].dtype))
       return refused(s, "numpy does not combine elements of this type");
     for (const uint32_t buffer : {s.target, s.index, s.source}) shaped(buffer);
     line("_scatter(v{}, v{}, {}, v{}, {}, {}, {})", s.target, s.index, name(s.index), s.source, s.dim,
@@ -401,12 +416,15 @@ class PythonPrinter {
     return {};
   }
 
-  // One thread keeps the order that these ask for, in the memory that all devices share.
+  // On a CPU one thread keeps the order that these ask for, in the memory that all devices share.
   Result<void> operator()(const EnterDevice& s) {
-    if (gpu_ && s.device != 0) return refused(s, "one device is used");
+    devices_.enter(s.device);
     return remark(fmt::format("device {}", s.device));
   }
-  Result<void> operator()(const ExitDevice&) { return {}; }
+  Result<void> operator()(const ExitDevice&) {
+    devices_.leave();
+    return {};
+  }
   Result<void> operator()(const EnterStream& s) { return remark(fmt::format("stream {}", s.stream)); }
   Result<void> operator()(const ExitStream&) { return {}; }
   Result<void> operator()(const RecordEvent&) { return {}; }
@@ -428,7 +446,10 @@ class PythonPrinter {
     new_symbols(p_.step_lists[s.condition], fresh);
     new_symbols(p_.step_lists[s.body], fresh);
     for (const std::string& known : fresh) line("n{} = None", symbol(known));
+    devices_.unknown();
     CODETTA_CHECK_OK(list(p_.step_lists[s.condition]));
+    const Buffer& more = p_.buffers[s.predicate];
+    if (!more.is_scalar && devices_.moves_to(more.device)) line("_at({})", more.device);
     line("if not {}:", predicate(s.predicate));
     line("    break");
     if (s.limit != 0) {
@@ -437,6 +458,7 @@ class PythonPrinter {
     }
     line("passes{} += 1", loop);
     CODETTA_CHECK_OK(list(p_.step_lists[s.body]));
+    devices_.unknown();
     --indent_;
     return {};
   }
@@ -582,17 +604,6 @@ class PythonPrinter {
     });
   }
 
-  // Whether a step writes to memory of the caller's, runs code of the caller's, or decides what does.
-  static bool is_work(const Step& step) {
-    const auto* const check = std::get_if<Check>(&step);
-    return holds<LaunchKernel, Copy, Fill, CallExtern, IndexPut, Scatter, Reuse, If, While, Return>(step) ||
-           (check != nullptr &&
-            (std::holds_alternative<NanGuard>(check->guard) || std::holds_alternative<IndexGuard>(check->guard)));
-  }
-  template <class... S>
-  static bool holds(const Step& step) {
-    return (std::holds_alternative<S>(step) || ...);
-  }
   // In front of all work: what can be refused of the arguments alone is refused before anything is written.
   void check_arguments() {
     for (uint32_t b = 0; b < p_.buffers.size(); ++b) {
@@ -656,10 +667,6 @@ class PythonPrinter {
     return p_.buffers[buffer].is_scalar ? fmt::format("bool(a{})", buffer)
                                         : fmt::format("bool(v{}.reshape(-1)[0])", buffer);
   }
-  bool adds(uint32_t buffer) const {
-    const DType dtype = p_.buffers[buffer].dtype;
-    return dtype != DType::bf16 && dtype != DType::f8e4m3 && dtype != DType::f8e5m2 && dtype != DType::boolean;
-  }
   void new_symbols(const StepList& steps, std::set<std::string>& found) const {
     for (const Step& step : steps) {
       if (const auto* define = std::get_if<DefineSymbol>(&step);
@@ -677,7 +684,9 @@ class PythonPrinter {
   }
   Result<void> child(uint32_t index) {
     ++indent_;
+    devices_.unknown();
     CODETTA_CHECK_OK(list(p_.step_lists[index]));
+    devices_.unknown();
     line("pass");
     --indent_;
     return {};
@@ -686,11 +695,16 @@ class PythonPrinter {
     for (const Step& step : steps) {
       if (!arguments_checked_ && is_work(step)) check_arguments();
       step_ = &step;
+      if (const auto device = devices_.moves_for(step)) line("_at({})", *device);
       CODETTA_CHECK_OK(std::visit(*this, step));
     }
     return {};
   }
 
+  [[nodiscard]] std::string with_call() const {
+    return devices_.several() ? fmt::format("with _DevicesCall(stream, {}):\n", devices_.count())
+                              : std::string("with _Call(stream):\n");
+  }
   void signature() {
     std::string parameters, given, sizes, sizes_given;
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
@@ -712,6 +726,7 @@ class PythonPrinter {
       if (p_.buffers[i].donated) donated += fmt::format("{}a{}", donated.empty() ? "" : ", ", i);
     }
     if (!donated.empty()) donated = fmt::format(" Overwritten, for donated: {}.", donated);
+    if (devices_.several()) donated += device_note(p_);
     const size_t passed = symbols_.size();
     std::set<std::string> others;
     new_symbols(p_.steps, others);
@@ -722,31 +737,7 @@ class PythonPrinter {
       for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
       return;
     }
-    std::string runs = "_run, ";
-    for (size_t i = 1; i <= o_.takes_over.size(); ++i) runs += fmt::format("_run_{}, ", i);
-    const std::string called =
-        o_.takes_over.empty()
-            ? fmt::format(
-                  "    try:\n        {2}_run({0}{1})\n        return 0\n    except HostError as error:\n"
-                  "        _last.text = str(error)\n        return -1\n",
-                  parameters, sizes_given, gpu_ ? "with _Call(stream):\n            " : "")
-            : fmt::format(
-                  "    for run in ({2}):  # the later ones rely on less\n        try:\n"
-                  "            {3}run({0}{1})\n            return 0\n"
-                  "        except HostError as error:\n            _last.text = str(error)\n"
-                  "            if not error.unaligned:\n                break\n    return -1\n",
-                  parameters, sizes_given, runs, gpu_ ? "with _Call(stream):\n                " : "");
-    text_ += fmt::format(
-        "\n\ndef init():\n    \"\"\"Loads the engine and the kernels: 0, or -1 with the text in "
-        "get_last_error().\"\"\"\n"
-        "    try:\n        _loaded(ENGINE, KERNELS{4})\n        return 0\n    except HostError as error:\n"
-        "        _last.text = str(error)\n    except (OSError, AttributeError) as error:\n"
-        "        _last.text = f\"E0508: {{error}}\"\n    return -1\n\n\n"
-        "def call({0}{1}stream=None):\n    \"\"\"Runs the program: 0, or -1 with the text in "
-        "get_last_error().{5}\"\"\"\n"
-        "    if init() != 0:\n        return -1\n{3}\n\n"
-        "def _run({0}{2}):\n",
-        parameters, sizes, sizes_given, called, gpu_ ? "" : ", ISA", donated);
+    text_ += module_functions({parameters, sizes, sizes_given, donated, gpu_ ? with_call() : "", o_.takes_over.size()});
     for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
   }
 
@@ -773,6 +764,7 @@ class PythonPrinter {
   std::set<std::string> told_;  // lines of checks that stand once
   bool arguments_checked_ = false;
   const Step* step_ = nullptr;
+  DeviceTrack devices_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
+#include "emit/host/devices.hpp"
 #include "emit/host/steps.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
@@ -170,8 +171,60 @@ std::string module_head(const Package& package) {
   };
   add("host/program.py", true);
   add("host/program_cuda.py", gpu);
+  add("host/program_cuda_devices.py", devices_of(package) > 1);
   add("host/program_cuda_user.py", gpu && has_gpu_user(package));
   return text;
+}
+
+std::string module_functions(const ModuleFunctions& of) {
+  const bool gpu = !of.with_call.empty();
+  std::string runs = "_run, ";
+  for (size_t i = 1; i <= of.others; ++i) runs += fmt::format("_run_{}, ", i);
+  const std::string called =
+      of.others == 0 ? fmt::format(
+                           "    try:\n        {2}_run({0}{1})\n        return 0\n    except HostError as error:\n"
+                           "        _last.text = str(error)\n        return -1\n",
+                           of.parameters, of.sizes_given, gpu ? of.with_call + "            " : "")
+                     : fmt::format(
+                           "    for run in ({2}):  # the later ones rely on less\n        try:\n"
+                           "            {3}run({0}{1})\n            return 0\n"
+                           "        except HostError as error:\n            _last.text = str(error)\n"
+                           "            if not error.unaligned:\n                break\n    return -1\n",
+                           of.parameters, of.sizes_given, runs, gpu ? of.with_call + "                " : "");
+  return fmt::format(
+      "\n\ndef init():\n    \"\"\"Loads the engine and the kernels: 0, or -1 with the text in "
+      "get_last_error().\"\"\"\n"
+      "    try:\n        _loaded(ENGINE, KERNELS{4})\n        return 0\n    except HostError as error:\n"
+      "        _last.text = str(error)\n    except (OSError, AttributeError) as error:\n"
+      "        _last.text = f\"E0508: {{error}}\"\n    return -1\n\n\n"
+      "def call({0}{1}stream=None):\n    \"\"\"Runs the program: 0, or -1 with the text in "
+      "get_last_error().{5}\"\"\"\n"
+      "    if init() != 0:\n        return -1\n{3}\n\n"
+      "def _run({0}{2}):\n",
+      of.parameters, of.sizes, of.sizes_given, called, gpu ? "" : ", ISA", of.notes);
+}
+
+std::string device_note(const Package& package) {
+  std::string others;
+  for (size_t i = 0; i < package.buffers.size(); ++i) {
+    const Buffer& b = package.buffers[i];
+    const bool passed = b.role == Buffer::Role::Argument || b.role == Buffer::Role::Output;
+    if (passed && !b.is_scalar && b.device != 0)
+      others += fmt::format("{}a{} on device {}", others.empty() ? ", but for " : ", ", i, b.device);
+  }
+  return fmt::format(" It uses {} devices; tensors lie on device 0{}.", devices_of(package), others);
+}
+
+bool is_work(const package::Step& step) {
+  const auto holds = [&]<class... S>() { return (std::holds_alternative<S>(step) || ...); };
+  const auto* const check = std::get_if<package::Check>(&step);
+  return holds.operator()<LaunchKernel, Copy, Fill, CallExtern, IndexPut, Scatter, Reuse, If, While, Return>() ||
+         (check != nullptr &&
+          (std::holds_alternative<NanGuard>(check->guard) || std::holds_alternative<IndexGuard>(check->guard)));
+}
+
+bool numpy_adds(DType dtype) {
+  return dtype != DType::bf16 && dtype != DType::f8e4m3 && dtype != DType::f8e5m2 && dtype != DType::boolean;
 }
 
 Result<void> check_kernels(const Package& p, const std::vector<std::string>& paths) {

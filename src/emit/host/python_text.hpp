@@ -44,6 +44,20 @@ struct ModuleParts {
 
 // What modules like this one begin with: the files of device/host that its package needs.
 std::string module_head(const package::Package& package);
+// init() and call() of a module, and the head of _run(), as parts of their text.
+struct ModuleFunctions {
+  std::string parameters, sizes, sizes_given;  // "a0, a1, ", "n0=None, ", "n0, "
+  std::string notes;                           // what else there is to say of call()
+  std::string with_call;                       // the line of a GPU's call; empty: of none
+  size_t others = 0;                           // programs that rely on less
+};
+std::string module_functions(const ModuleFunctions& of);
+// Of several devices: where the tensors of a call lie.
+std::string device_note(const package::Package& package);
+// Whether a step writes to memory of the caller's, runs code of the caller's, or decides what does.
+bool is_work(const package::Step& step);
+// Whether numpy combines elements of this type.
+bool numpy_adds(DType dtype);
 // `paths`: by kernel, its code as a file; empty: it is inside. Errors: E0614 for kernels that have no form in a module.
 Result<void> check_kernels(const package::Package& package, const std::vector<std::string>& paths);
 // What stands in front of a module's programs, of the first of which this is the package.

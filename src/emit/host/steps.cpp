@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "emit/host/devices.hpp"
 #include "emit/host/late_parts.hpp"
 #include "emit/host/signature.hpp"
 #include "emit/host/step_base.hpp"
@@ -31,15 +32,17 @@ class StepPrinter : public StepBase {
         program_(program),
         program_index_(program_index),
         gpu_(on_gpu(program)),
-        parts_(out, *program.package, on_gpu(program)) {}
+        devices_(out, *program.package),
+        parts_(out, *program.package, on_gpu(program) ? devices_.frame_type() : "Frame") {}
   using StepBase::operator();
 
   void print() {
     name_symbols();
-    const auto function = out_.block("Status steps(", gpu_ ? "GpuFrame" : "Frame", "& frame)");
+    if (devices_of(package_) > most_devices) return lacks("it uses more than 64 devices");
+    const auto function = out_.block("Status steps(", gpu_ ? devices_.frame_type() : "Frame", "& frame)");
     out_.line("View* const v = frame.views;");
     if (gpu_ && has_launches(package_)) out_.line("Launches& launches = *static_cast<Launches*>(frame.launches);");
-    out_.line("frame.placed = 0;");
+    out_.line(devices_.several() ? "begin_devices(frame);" : "frame.placed = 0;");
     for (const auto& [symbol, variable] : variables_)
       out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));
     main_ = &package_.steps;
@@ -125,7 +128,7 @@ class StepPrinter : public StepBase {
     if ((value || scalar) && package_.buffers[step.buffer].dtype == DType::u64)
       out_.line("CODETTA_OK(check_size(", number_of, ", ", name_of(step.buffer), "));");
     out_.line("CODETTA_OK(define_value(", head, "Number(", number_of, "), ", number(step.divisor), "));");
-    if (!known) parts_.open();
+    if (!known) parts_.open(), devices_.unknown();
   }
   void operator()(const package::AllocateFromPool& step) { allocate_in(parts_.frame_of(step.pool), step); }
 
@@ -160,7 +163,7 @@ class StepPrinter : public StepBase {
       print_fits(buffer);
       strided = strided || !package_.buffers[buffer].strides.empty();
     }
-    if (gpu_) return elements(strided).copy(step);
+    if (gpu_) return elements(strided && !is_between_devices(package_, step)).copy(step);
     out_.line("CODETTA_OK(copy(frame, v[", step.target, "], v[", step.source, "], ", name_of(step.target), "));");
   }
   void operator()(const package::Fill& step) {
@@ -189,6 +192,7 @@ class StepPrinter : public StepBase {
     const auto scope = out_.block("if (frame.running)");
     print_extern_tensors(out_, package_, "inputs", step.inputs);
     if (!allocates) print_extern_tensors(out_, package_, "outputs", step.outputs);
+    devices_.tell_tensors(step);
     out_.line("CODETTA_OK(call_extern(", gpu_ ? "frame, " : "", entry, ", inputs, ", count(step.inputs), ", ",
               allocates ? CodeWriter::text_of("result_", step.result, ".tensors, ", step.output_count)
                         : CodeWriter::text_of("outputs, ", count(step.outputs)),
@@ -226,11 +230,9 @@ class StepPrinter : public StepBase {
               ", frame.memory + wide));");
   }
 
-  // One device, and the order of the list is the order of work.
-  void operator()(const package::EnterDevice& step) {
-    if (gpu_ && step.device != 0) lacks("it uses several devices");
-  }
-  void operator()(const package::ExitDevice&) {}
+  // The order of the list is that of a device's work; lines between steps say whose it is.
+  void operator()(const package::EnterDevice& step) { devices_.enter(step.device); }
+  void operator()(const package::ExitDevice&) { devices_.leave(); }
   void operator()(const package::EnterStream&) {}
   void operator()(const package::ExitStream&) {}
   void operator()(const package::RecordEvent&) {}
@@ -241,7 +243,7 @@ class StepPrinter : public StepBase {
   // While sizes are measured both branches are gone through; they use the same memory.
   void operator()(const package::If& step) {
     const auto scope = out_.block("");
-    out_.line("const i64 mark = frame.placed;");
+    devices_.mark();
     // Read once: what a branch makes may lie where the predicate lay.
     print_predicate("taken", step.predicate);
     {
@@ -249,22 +251,23 @@ class StepPrinter : public StepBase {
       forget_symbols(package_.step_lists[step.then_list]);
       print_list(package_.step_lists[step.then_list]);
     }
-    out_.line("frame.placed = mark;");
+    devices_.restore();
     {
       const auto other = out_.block("if (!frame.running || !taken)");
       forget_symbols(package_.step_lists[step.else_list]);
       print_list(package_.step_lists[step.else_list]);
     }
-    out_.line("frame.placed = mark;");
+    devices_.restore();
   }
   void operator()(const package::While& step) {
     const auto scope = out_.block("");
-    out_.line("const i64 mark = frame.placed;");
+    devices_.mark();
     const auto loop = out_.block("for (i64 pass = 0;; ++pass)");
-    out_.line("frame.placed = mark;");
+    devices_.restore();
     forget_symbols(package_.step_lists[step.condition]);
     print_list(package_.step_lists[step.condition]);
     if (gpu_) {
+      if (!package_.buffers[step.predicate].is_scalar) devices_.at(package_.buffers[step.predicate].device);
       print_predicate("more", step.predicate);
       out_.line("if (frame.running && !more) break;");
     } else {
@@ -531,6 +534,7 @@ class StepPrinter : public StepBase {
     const std::set<uint32_t> fitted = fitted_;
     std::optional<CodeWriter::Block> in_range;
     step_ = &list == main_ ? 0 : print_ranges(list, in_range);
+    if (&list != main_) devices_.unknown();
     for (; step_ < list.size(); ++step_) {
       const package::Step& step = list[step_];
       const bool uses_pools = std::holds_alternative<package::AllocateFromPool>(step) ||
@@ -538,10 +542,11 @@ class StepPrinter : public StepBase {
       if (uses_pools) place_pools(step);
       if (!std::holds_alternative<package::DefineSymbol>(step) && !std::holds_alternative<package::Check>(step))
         parts_.worked();
+      devices_.step(step);
       std::visit(*this, step);
       if (const auto* define = std::get_if<package::DefineSymbol>(&step)) parts_.define(define->symbol);
     }
-    if (&list != main_) parts_.close(inside, fitted_);
+    if (&list != main_) parts_.close(inside, fitted_), devices_.unknown();
     if (in_range) fitted_ = fitted;
     step_ = at;
     list_ = outer;
@@ -581,6 +586,7 @@ class StepPrinter : public StepBase {
   void place_pool(size_t i) {
     if (package_.pools[i].alignment > most_alignment(gpu_))
       lacks("a pool is aligned to more than " + std::to_string(most_alignment(gpu_)) + " bytes");
+    devices_.at(package_.pools[i].device);
     out_.line("i64 pool_", i, " = 0;");
     out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
   }
@@ -757,6 +763,7 @@ class StepPrinter : public StepBase {
   size_t step_ = 0;
   size_t program_index_ = 0;
   bool gpu_ = false;
+  DeviceLines devices_;
   LateParts parts_;
   size_t computed_ = 0;
 };

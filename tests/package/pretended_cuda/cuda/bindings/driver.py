@@ -10,6 +10,14 @@ FAIL = {}  # name of a function -> its status
 CALLS = []
 LAUNCHES = []  # (function, grid, block, shared bytes, attribute ids with values, parameters)
 MEMORY = {}
+OWNERS = {}  # address -> device, of memory
+DEVICES = [2]
+HOME = 7  # the context of the thread, of device 0; primary ones are 100 and on
+CURRENT = [HOME]
+STREAMS = {0: HOME}  # stream -> context
+EVENTS = {}  # event -> [context, what has ended before it, by stream]
+WRONG = []  # work of a wrong device, memory of another one, streams on the same memory that nothing orders
+_SEEN, _USES, _HOST = {}, {}, {}  # by stream what has ended before; by memory the last use by stream; what the host waited for
 PLACES = {}  # address -> (memory type, managed, device) of what lies elsewhere than in this device's memory
 
 
@@ -96,13 +104,107 @@ def _simple(name, *values):
     return function
 
 
+def _device(context):
+    return 0 if context == HOME else context - 100
+
+
+def _piece(address):
+    return next((start for start, raw in MEMORY.items() if start <= address < start + max(len(raw) - 256, 1)), None)
+
+
+def _join(into, other):
+    for stream, number in other.items():
+        into[stream] = max(into.get(stream, 0), number)
+
+
+def _begin(stream):
+    seen = _SEEN.setdefault(stream, {})
+    _join(seen, _HOST)
+    seen[stream] = seen.get(stream, 0) + 1
+    return seen
+
+
+def _look(what, stream, addresses, anywhere=False):
+    """Work on a stream that uses memory at these addresses; anywhere: of one device at least that is the stream's."""
+    stream = int(stream)
+    context = STREAMS.get(stream, HOME)
+    if context != CURRENT[0]:
+        WRONG.append(f"{what}: the stream is of device {_device(context)}, and the thread on {_device(CURRENT[0])}")
+    seen = _begin(stream)
+    pieces = {piece for piece in map(_piece, addresses) if piece is not None}
+    devices = {OWNERS.get(piece, 0) for piece in pieces}
+    if devices and (_device(context) not in devices if anywhere else devices != {_device(context)}):
+        WRONG.append(f"{what} on device {_device(context)} uses memory of {sorted(devices)}")
+    for piece in pieces:
+        for other, (number, last) in _USES.setdefault(piece, {}).items():
+            if other != stream and seen.get(other, 0) < number:
+                WRONG.append(f"{what} does not wait for {last} of another stream, which uses the same memory")
+        _USES[piece][stream] = seen[stream], what
+
+
+def cuCtxGetCurrent():
+    return _call("cuCtxGetCurrent"), CURRENT[0]
+
+
+def cuCtxSetCurrent(context):
+    CURRENT[0] = int(context)
+    return (_call("cuCtxSetCurrent"),)
+
+
+def cuCtxGetDevice():
+    return _call("cuCtxGetDevice"), _device(CURRENT[0])
+
+
+def cuDeviceGetCount():
+    return _call("cuDeviceGetCount"), DEVICES[0]
+
+
+def cuDeviceGet(ordinal):
+    return _call("cuDeviceGet"), ordinal
+
+
+def cuDevicePrimaryCtxRetain(device):
+    return _call("cuDevicePrimaryCtxRetain"), 100 + device
+
+
+def cuStreamCreate(flags):
+    stream = 1000 + len(STREAMS)
+    STREAMS[stream] = CURRENT[0]
+    return _call("cuStreamCreate"), stream
+
+
+def cuEventCreate(flags):
+    event = 5000 + len(EVENTS)
+    EVENTS[event] = [CURRENT[0], {}]
+    return _call("cuEventCreate"), event
+
+
+def cuEventRecord(event, stream):
+    if EVENTS[event][0] != STREAMS[int(stream)]:
+        WRONG.append("an event is recorded on another device")
+    EVENTS[event][1] = dict(_begin(int(stream)))
+    return (_call("cuEventRecord"),)
+
+
+def cuStreamWaitEvent(stream, event, flags):
+    _join(_begin(int(stream)), EVENTS[event][1])
+    return (_call("cuStreamWaitEvent"),)
+
+
+def cuStreamSynchronize(stream):
+    _join(_HOST, _SEEN.get(int(stream), {}))
+    return (_call("cuStreamSynchronize"),)
+
+
+def cuMemFreeAsync(address, stream):
+    _look("giving memory back", stream, [address])
+    return (_call("cuMemFreeAsync"),)
+
+
 cuInit = _simple("cuInit")
-cuCtxGetCurrent = _simple("cuCtxGetCurrent", 7)
-cuCtxGetDevice = _simple("cuCtxGetDevice", 0)
+cuStreamIsCapturing = _simple("cuStreamIsCapturing", 0)
 cuDeviceGetName = _simple("cuDeviceGetName", b"Pretended GPU 0\0\0")
 cuFuncSetAttribute = _simple("cuFuncSetAttribute")
-cuMemFreeAsync = _simple("cuMemFreeAsync")
-cuStreamSynchronize = _simple("cuStreamSynchronize")
 cuOccupancyMaxActiveBlocksPerMultiprocessor = _simple("cuOccupancyMaxActiveBlocksPerMultiprocessor", 1)
 cuOccupancyMaxActiveClusters = _simple("cuOccupancyMaxActiveClusters", 66)
 
@@ -122,6 +224,8 @@ def cuMemAlloc(count):
     raw = ctypes.create_string_buffer(b"\xa5" * (count + 256))
     address = (ctypes.addressof(raw) + 255) // 256 * 256
     MEMORY[address] = raw
+    OWNERS[address] = _device(CURRENT[0])
+    _USES.pop(address, None)
     return status, address
 
 
@@ -136,12 +240,16 @@ def cuMemHostAlloc(count, flags):
 
 
 def cuMemAllocAsync(count, stream):
-    return cuMemAlloc(count)
+    status, address = cuMemAlloc(count)
+    OWNERS[address] = _device(STREAMS.get(int(stream), HOME))
+    return status, address
 
 
 def _move(name):
-    def function(to, source, count, stream=0):
+    def function(to, source, count, stream=None):
         status = _call(name)
+        if stream is not None:
+            _look(name, stream, [one for one in (to, source) if isinstance(one, int)])
         if isinstance(to, bytearray):
             to[:] = ctypes.string_at(source, count)
         else:
@@ -155,22 +263,34 @@ cuMemcpyDtoDAsync = _move("cuMemcpyDtoDAsync")
 cuMemcpyDtoHAsync = _move("cuMemcpyDtoHAsync")
 
 
+def cuMemcpyPeerAsync(to, context, source, source_context, count, stream):
+    status = _call("cuMemcpyPeerAsync")
+    for address, wanted in ((to, context), (source, source_context)):
+        if OWNERS.get(_piece(address)) != _device(wanted):
+            WRONG.append("a copy between devices names another one than that of its memory")
+    _look("a copy between devices", stream, [to, source], anywhere=True)
+    ctypes.memmove(to, source, count)
+    return (status,)
+
+
 def cuMemsetD8Async(address, value, count, stream):
+    _look("filling", stream, [address])
     ctypes.memset(address, value, count)
     return (_call("cuMemsetD8Async"),)
 
 
 def cuModuleLoadData(image):
-    return _call("cuModuleLoadData"), image
+    return _call("cuModuleLoadData"), (image, CURRENT[0])
 
 
 def cuModuleGetFunction(module, name):
     # The pretended image says behind the name how many bytes of parameters it takes, or each of them does.
+    module, context = module
     if name + b":" not in module:
         _call("cuModuleGetFunction")
         return 500, None
     counts = module[module.index(name + b":") + len(name) + 1:].split(b" ")[0].split(b",")
-    return _call("cuModuleGetFunction"), (name.decode(), [int(count) for count in counts])
+    return _call("cuModuleGetFunction"), (name.decode(), [int(count) for count in counts], context)
 
 
 def _map(address, numbers):
@@ -222,7 +342,9 @@ _SAID = {1: _window, 2: lambda value: (value.cooperative,),
 
 
 def cuLaunchKernelEx(config, function, parameters, extra):
-    name, counts = function
+    name, counts, context = function
+    if context != CURRENT[0]:
+        WRONG.append(f"{name} is loaded on device {_device(context)}, and launched on {_device(CURRENT[0])}")
     passed = b""
     for i, count in enumerate(counts):
         one = ctypes.string_at(ctypes.c_void_p.from_address(parameters + 8 * i).value, count)
@@ -231,6 +353,7 @@ def cuLaunchKernelEx(config, function, parameters, extra):
     for one in config.attrs:
         if int(one.id) == 1:
             passed += one.value.accessPolicyWindow.base_ptr.to_bytes(8, "little")
+    _look(name, config.hStream, [int.from_bytes(passed[at:at + 8], "little") for at in range(0, len(passed), 8)])
     LAUNCHES.append((name, (config.gridDimX, config.gridDimY, config.gridDimZ),
                      (config.blockDimX, config.blockDimY, config.blockDimZ), config.sharedMemBytes, attributes, passed))
     return (_call("cuLaunchKernelEx"),)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+# ---- several devices: device 0 is that of the call, each further one has its context, a stream and memory of that
+#
+# Events alone order them: a call begins behind what its stream had to do, a copy between two devices holds both, and the
+# stream goes on when all have ended.
+
+_further = []  # ordinals of devices 1, 2, ..., where the caller has set them
+
+
+def set_further_devices(ordinals):
+    """Which GPUs devices 1, 2, ... of the program are, by the driver's ordinals, from the next call on; device 0 is that
+    of a call's context. An ordinal may be there several times, and be that of device 0, so that the program runs on one
+    GPU. []: the ordinals that follow that of device 0. 0, or -1 with the text in get_last_error()."""
+    global _further
+    if init() != 0:
+        return -1
+    try:
+        ordinals = [int(ordinal) for ordinal in ordinals]
+        total = int(_cu("Failed to count the devices", _engine.driver.cuDeviceGetCount()))
+        for ordinal in ordinals:
+            if not 0 <= ordinal < total:
+                _fail(f"E0701: {ordinal} is no ordinal of a GPU, of which there are {total}")
+        _further = ordinals
+        return 0
+    except HostError as error:
+        _last.text = str(error)
+        return -1
+
+
+class _DeviceSet:
+    """The streams of further devices and the events of all, which one call at a time uses."""
+
+    def __init__(self, call):
+        driver, self.caller, self.handles = call.engine.driver, call.stream, [one.handle for one in call.devices]
+        self.events, self.streams = [], []
+        for d in range(len(self.handles)):
+            call.enter(d)
+            self.events.append(_cu("Failed to make an event", driver.cuEventCreate(2)))  # no timing
+            self.streams.append(call.stream if d == 0 else _cu("Failed to make a stream", driver.cuStreamCreate(1)))
+
+
+class _OneDevice:
+    """A device of a call: its context, as the module keeps it, and its stream."""
+
+    def __init__(self, handle, context):
+        self.handle, self.context, self.stream = handle, context, 0
+
+
+class _DevicesCall(_Call):
+    """A call of a program of several devices. The context of the thread is its own again behind it."""
+
+    sets = []  # at rest
+
+    def __init__(self, stream, count):
+        super().__init__(stream)
+        driver = self.engine.driver
+        self.current = self.listed = 0  # the device that steps are at, and at which the list of work begins
+        self.set, self.forked = None, False
+        first = int(self.context.device)
+        ordinals = _further or list(range(first + 1, first + count))
+        total = int(_cu("Failed to count the devices", driver.cuDeviceGetCount()))
+        if len(ordinals) < count - 1:
+            _fail(f"E0642: too few GPUs: the program uses {count} devices, and set_further_devices() has named "
+                  f"{len(ordinals)} beside the first")
+        if not _further and first + count > total:
+            _fail(f"E0642: too few GPUs: the program uses {count} devices, and from device {first} on there are "
+                  f"{total - first}; name others, or one several times, with set_further_devices()")
+        handle = int(_cu("Failed to ask for the context", driver.cuCtxGetCurrent()))
+        self.devices = [_OneDevice(handle, self.context)]
+        try:
+            for ordinal in ordinals[:count - 1]:
+                self.devices.append(self.devices[0] if ordinal == first else self.further(ordinal))
+            self.devices[1:] = [_OneDevice(one.handle, one.context) for one in self.devices[1:]]
+            self.devices[0].stream = self.stream
+            self.take_set()
+        finally:
+            self.enter(0)
+
+    def further(self, ordinal):
+        """The primary context of a device, which is retained for as long as the module is there."""
+        engine = self.engine
+        with engine.lock:
+            primaries = engine.__dict__.setdefault("primaries", {})
+            if ordinal not in primaries:
+                device = _cu(f"Failed to find device {ordinal}", engine.driver.cuDeviceGet(ordinal))
+                primaries[ordinal] = _cu(f"Failed to retain device {ordinal}",
+                                         engine.driver.cuDevicePrimaryCtxRetain(device))
+            handle = int(primaries[ordinal])
+            _cu(f"Failed to enter device {ordinal}", engine.driver.cuCtxSetCurrent(primaries[ordinal]))
+            if handle not in engine.contexts:
+                engine.contexts[handle] = _Context(engine)
+        return _OneDevice(handle, engine.contexts[handle])
+
+    def take_set(self):
+        handles = [one.handle for one in self.devices]
+        with self.engine.lock:
+            for found in self.sets:
+                if found.handles == handles and (found.caller == self.stream or len(self.sets) > 15):
+                    found.caller = self.stream
+                    self.sets.remove(found)
+                    self.set = found
+                    break
+        if self.set is None:
+            self.set = _DeviceSet(self)
+        for one, stream in list(zip(self.devices, self.set.streams))[1:]:
+            one.stream = stream
+
+    def enter(self, device):
+        """Makes the context of a device current, and nothing else."""
+        _cu("Failed to enter a device", self.engine.driver.cuCtxSetCurrent(self.devices[device].handle))
+
+    def at(self, device):
+        """Steps are those of this device from here on, and so is the work that they enqueue."""
+        self.current = device
+        self.context, self.stream = self.devices[device].context, self.devices[device].stream
+        self.enter(device)
+        self.enqueue("Failed to enter a device", self.engine.driver.cuCtxSetCurrent, self.devices[device].handle)
+
+    def ordered(self, earlier, later):
+        """Calls of the driver behind which `later` begins when all that `earlier` has so far has ended."""
+        driver, one, other = self.engine.driver, self.devices[earlier], self.devices[later]
+        return [("Failed to enter a device", driver.cuCtxSetCurrent, one.handle),
+                ("Failed to record an event", driver.cuEventRecord, self.set.events[earlier], one.stream),
+                ("Failed to enter a device", driver.cuCtxSetCurrent, other.handle),
+                ("Failed to wait for another device", driver.cuStreamWaitEvent, other.stream, self.set.events[earlier],
+                 0)]
+
+    def __enter__(self):
+        _now.call = self
+        try:
+            for d in range(len(self.devices) if _LOOKED else 0):
+                self.enter(d)
+                self.context = self.devices[d].context
+                _tell_fault(self)
+            self.context, self.forked = self.devices[0].context, True
+            for d in range(1, len(self.devices)):
+                for what, function, *arguments in self.ordered(0, d):
+                    _cu(what, function(*arguments))
+            self.enter(0)
+        except HostError:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind, error, _):
+        driver = self.engine.driver
+        if kind is not None and issubclass(kind, HostError) and self.began:
+            error.unaligned = False  # what is enqueued may have written
+        failed, others = None, range(1, len(self.devices) if self.forked else 1)
+        joins = [(d, 0) for d in others]
+        if kind is not None:  # what was enqueued between two devices may lack its end
+            joins += [(0, d) for d in others]
+        for earlier, later in joins:
+            for what, function, *arguments in self.ordered(earlier, later):  # all are tried
+                result = function(*arguments)
+                failed = failed or ((what, result) if int(result[0]) else None)
+        for address, device in self.allocated:
+            driver.cuCtxSetCurrent(self.devices[device].handle)
+            driver.cuMemFreeAsync(address, self.devices[device].stream)
+        driver.cuCtxSetCurrent(self.devices[0].handle)
+        with self.engine.lock:
+            self.sets.append(self.set)
+        _now.call = None
+        if failed and kind is None:
+            _cu(*failed)
+
+    def enqueue_all(self):
+        self.enter(self.listed)
+        try:
+            super().enqueue_all()
+        finally:
+            self.enter(self.current)
+        self.listed = self.current
+
+    def allocate(self, count):
+        address = int(_cu(f"{count} bytes could not be allocated on device {self.current} of the program",
+                          self.engine.driver.cuMemAllocAsync(count, self.stream)))
+        self.allocated.append((address, self.current))
+        return address
+
+
+def _at(device):
+    if _now.call.current != device:
+        _now.call.at(device)
+
+
+def _placed_on(device, array, name):
+    _at(device)
+    _placed(array, name)
+    _at(0)
+
+
+def _piece(view):
+    """Memory of the current device for a tensor in one piece."""
+    array, name, dtype = view
+    memory = _now.call.allocate(max(array.size * array.itemsize, 256))
+    return _Array(memory, array.dtype, array.shape, [s * array.itemsize for s in _row_major(array.shape)]), name, dtype
+
+
+def _copy_between(kernel, source, first, target, second):
+    """From device `first` to device `second`: it begins when both have ended what is in front, and they go on behind
+    it. kernel: of steps on elements; None: there is none."""
+    call, before = _now.call, _now.call.current
+    if source[0].size != target[0].size or source[0].dtype != target[0].dtype:
+        _fail(f"E0610: {source[1]} does not fit: it is {list(source[0].shape)}, and {list(target[0].shape)} is wanted")
+    if kernel is None:
+        _contiguous(source[0], source[1], "copied")
+        _contiguous(target[0], target[1], "copied to")
+    read, written = source, target
+    if not _is_contiguous(source[0]):
+        _at(first)
+        read = _piece(source)
+        _move(kernel, read, source, 0)
+    if not _is_contiguous(target[0]):
+        _at(second)
+        written = _piece(target)
+    for what, function, *arguments in call.ordered(second, first):
+        call.enqueue(what, function, *arguments)
+    call.at(first)
+    if source[0].size:
+        one, other = call.devices[first], call.devices[second]
+        call.enqueue("Failed to copy a tensor to another device", call.engine.driver.cuMemcpyPeerAsync, written[0].data,
+                     other.handle, read[0].data, one.handle, source[0].size * source[0].itemsize, one.stream)
+    for what, function, *arguments in call.ordered(first, second):
+        call.enqueue(what, function, *arguments)
+    call.at(second)
+    if written is not target:
+        _move(kernel, target, written, 0)
+    _at(before)
