@@ -38,6 +38,22 @@ bool find(const Size* size, const Stride* stride, int dims, Items& items) {
   return true;
 }
 
+// How far elements of dim `last` lie apart, 0 where there is one; of `count` elements, where it has fewer, those of it
+// and of the dims around it, seen as one: false where that takes several strides.
+template <class Size, class Stride>
+bool as_one(const Size* size, const Stride* stride, int last, long long count, long long& step) {
+  long long inner = 1;  // elements inside of the current dim
+  step = 0;
+  for (int dim = last; dim >= 0; --dim) {
+    if (size[dim] == 0) return true;
+    if (inner == 1 && size[dim] != 1) step = stride[dim];
+    if (size[dim] != 1 && stride[dim] != step * inner) return false;
+    inner *= size[dim];
+    if (inner >= count) return true;
+  }
+  return true;
+}
+
 // Factors of one product count alike: what has one stride does so by any number.
 inline bool agree(long long& inner, const Items& items) {
   if (items.inner == 0 || inner == items.inner) return true;

@@ -410,6 +410,13 @@ def _evenly_spaced(*factors, unaligned=True):
         inner = items[2] or inner
 
 
+def _one_stride(array, dim, dims, name):
+    """Several dims of an array, `dim` from the last the innermost, that a product takes for one."""
+    last = array.ndim - dim
+    if array.size and _step_of(array, dim, int(np.prod(array.shape[last - dims:last], dtype=np.int64))) is None:
+        _fail(f"E0610: {name} does not fit: dims that the product takes for one are not evenly spaced", True)
+
+
 def _donated(array, unit, name):
     """Memory that the caller gives up is taken over where it lies in one piece and is aligned as what lies there."""
     if array.size and array.ctypes.data % unit:
@@ -541,6 +548,29 @@ def _step(array, from_end):
     return 0 if dim < 0 or array.shape[dim] == 1 else _stride(array, dim)
 
 
+def _step_of(array, dim, count):
+    """The stride of so many elements of a dim, from the last, or of it and of those around it, or None."""
+    step, inner = 0, 1
+    for at in reversed(range(array.ndim - dim)):
+        if inner >= count:
+            break
+        if array.shape[at] == 1:
+            continue
+        if inner == 1:
+            step = _stride(array, at)
+        elif _stride(array, at) != step * inner:
+            return None
+        inner *= array.shape[at]
+    return step
+
+
+def _seen_strides(array, dims):
+    steps = [_step_of(array, dim, size) if scale == 1 and array.size else _step(array, dim) for dim, scale, size in dims]
+    if None in steps:
+        _fail("E0610: dims that the product takes for one are not evenly spaced")
+    return [scale * step * array.itemsize for (_, scale, _), step in zip(dims, steps)]
+
+
 def _items(array):
     """Leading dims of a factor (those before the last two) seen as one: item i begins i * stride + i // inner * skip
     elements behind the first. (stride, skip, inner), (stride, 0, 0) where one stride is enough, or None."""
@@ -561,8 +591,7 @@ def _items(array):
 
 def _seen(array, dims):
     """A factor as its product sees it: dims of an array from the last, multiples of their strides, sizes."""
-    return np.lib.stride_tricks.as_strided(array, [size for _, _, size in dims],
-                                           [scale * _step(array, dim) * array.itemsize for dim, scale, _ in dims])
+    return np.lib.stride_tricks.as_strided(array, [size for _, _, size in dims], _seen_strides(array, dims))
 
 
 def _factor(array, transposed, batch, rows, cols, name):

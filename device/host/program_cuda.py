@@ -548,8 +548,7 @@ def _result(array, name):
 
 
 def _seen(array, dims):
-    return _Array(array.data, array.dtype, [size for _, _, size in dims],
-                  [scale * _step(array, dim) * array.itemsize for dim, scale, _ in dims])
+    return _Array(array.data, array.dtype, [size for _, _, size in dims], _seen_strides(array, dims))
 
 
 def _factor(array, transposed, batch, rows, cols, name):

@@ -562,10 +562,14 @@ inline Status set_split(Gemm& gemm, i32 ways, Number chunk) {
               static_cast<long long>(gemm.n), ways, static_cast<long long>(chunk.value));
 }
 
+inline Status uneven(const char* which, const View& view, const char* name) {
+  unaligned = true;
+  return fail(bad_sizes, "E0610: %s does not fit: %sdims of %s are not evenly spaced", name, which, describe(view));
+}
 // A dim of a factor as its product sees it (package::FactorDim).
 struct SeenDim {
-  i32 dim;  // from the last, of the tensor
-  Number scale, size;
+  i32 dim;             // from the last, of the tensor
+  Number scale, size;  // more than there are: of the dims around it, too
 };
 // The factor's view of a tensor. The plan has made it of the tensor's declared sizes, which have been looked at.
 template <i32 n>
@@ -573,9 +577,13 @@ Status see(View& seen, const View& view, const SeenDim (&dims)[n], const char* n
   seen = view;
   seen.rank = n;
   for (i32 i = 0; i < n; ++i) {
-    const Number stride = dims[i].scale * Number(view.step(dims[i].dim));
-    if (stride.bad || dims[i].size.bad) return fail(bad_sizes, "E0610: a size of %s has no value", name);
-    seen.size[i] = dims[i].size.value;
+    const auto& [dim, scale, size] = dims[i];
+    long long step = 0;
+    const i64 count = scale.value == 1 ? size.value : 1;
+    if (!items::as_one(view.size, view.stride, view.rank - 1 - dim, count, step)) return uneven("", view, name);
+    const Number stride = scale * Number(step);
+    if (stride.bad || size.bad) return fail(bad_sizes, "E0610: a size of %s has no value", name);
+    seen.size[i] = size.value;
     seen.stride[i] = stride.value;
   }
   return ok;
@@ -595,11 +603,7 @@ inline Status check_factor(const View& view, const char* name, bool transposed, 
   inner = both;
   stride = items.stride;
   skip = items.skip;
-  if (!even && !view.empty()) {
-    unaligned = true;
-    return fail(bad_sizes, "E0610: %s does not fit: the leading dims of %s are not evenly spaced", name,
-                describe(view));
-  }
+  if (!even && !view.empty()) return uneven("the leading ", view, name);
   if (have_rows == rows && have_cols == cols && (have_batch == batch || have_batch == 1)) return ok;
   return fail(bad_sizes, "E0610: %s does not fit: it is %s%s; the product takes [%lld, %lld] in a batch of %lld", name,
               describe(view), transposed ? " transposed" : "", static_cast<long long>(rows),
@@ -607,7 +611,6 @@ inline Status check_factor(const View& view, const char* name, bool transposed, 
 }
 
 inline i64 columns_of_one(const Gemm& gemm) { return gemm.products > 1 ? gemm.n / gemm.products : gemm.n; }
-
 inline Status set_a(Gemm& gemm, const View& view, const char* name, bool transposed) {
   CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.m, gemm.k, gemm.inner, gemm.a_batch, gemm.a_skip));
   gemm.a = view.data;
@@ -615,24 +618,21 @@ inline Status set_a(Gemm& gemm, const View& view, const char* name, bool transpo
   gemm.a_k = view.stride[view.rank - (transposed ? 2 : 1)];
   return ok;
 }
-inline Status set_b(Gemm& gemm, const View& view, const char* name, bool transposed) {
-  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.k, columns_of_one(gemm), gemm.inner, gemm.b_batch,
-                          gemm.b_skip));
-  gemm.b = view.data;
-  gemm.b_k = view.stride[view.rank - (transposed ? 1 : 2)];
-  gemm.b_col = view.stride[view.rank - (transposed ? 2 : 1)];
+inline Status set_b(Gemm& gemm, const View& view, const char* name, bool transposed, const void*& data, i64& batch,
+                    i64& skip, i64& k, i64& col) {
+  CODETTA_OK(check_factor(view, name, transposed, gemm.batch, gemm.k, columns_of_one(gemm), gemm.inner, batch, skip));
+  data = view.data;
+  k = view.stride[view.rank - (transposed ? 1 : 2)];
+  col = view.stride[view.rank - (transposed ? 2 : 1)];
   return ok;
 }
-
+inline Status set_b(Gemm& gemm, const View& view, const char* name, bool transposed) {
+  return set_b(gemm, view, name, transposed, gemm.b, gemm.b_batch, gemm.b_skip, gemm.b_k, gemm.b_col);
+}
 // B of product `i`, from 1, of the products of one A.
 inline Status set_more_b(Gemm& gemm, i32 i, const View& view, const char* name, bool transposed) {
   FactorB& b = gemm.more_b[i - 1];
-  CODETTA_OK(
-      check_factor(view, name, transposed, gemm.batch, gemm.k, columns_of_one(gemm), gemm.inner, b.batch, b.skip));
-  b.data = view.data;
-  b.k = view.stride[view.rank - (transposed ? 1 : 2)];
-  b.col = view.stride[view.rank - (transposed ? 2 : 1)];
-  return ok;
+  return set_b(gemm, view, name, transposed, b.data, b.batch, b.skip, b.k, b.col);
 }
 
 // An operand of an epilogue; `start` elements from the view's first. Its strides are set by the text that calls this.

@@ -527,11 +527,16 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
 // How tensors are that few programs are planned for.
 struct Unusual {
   bool empty = false;   // some have no elements
-  bool uneven = false;  // leading dims of a factor, seen as one, have no strides that its product takes
+  bool uneven = false;  // dims of a factor that are seen as one have no strides that its product takes
 };
 
 Unusual unusual(const package::Package& package, const std::vector<NamedArgument>& arguments) {
   Unusual found;
+  const auto tensor_of = [&](const package::Buffer& buffer) -> const TensorView* {
+    const auto named = std::find_if(arguments.begin(), arguments.end(),
+                                    [&](const NamedArgument& argument) { return argument.name == buffer.name; });
+    return named == arguments.end() ? nullptr : named->value.tensor();
+  };
   for (const NamedArgument& argument : arguments) {
     const TensorView* tensor = argument.value.tensor();
     found.empty = found.empty || (tensor != nullptr && tensor->empty());
@@ -540,13 +545,16 @@ Unusual unusual(const package::Package& package, const std::vector<NamedArgument
     int64_t inner = 0;
     for (const uint32_t b : factors) {
       const package::Buffer& buffer = package.buffers[b];
-      const auto named = std::find_if(arguments.begin(), arguments.end(),
-                                      [&](const NamedArgument& argument) { return argument.name == buffer.name; });
-      const TensorView* tensor = named == arguments.end() ? nullptr : named->value.tensor();
+      const TensorView* tensor = tensor_of(buffer);
       if (tensor == nullptr || tensor->empty()) continue;
       const auto items = runtime::items_of(*tensor);
       found.uneven = found.uneven || !items || !runtime::check_agree(inner, *items, buffer);
     }
+  }
+  for (const package::DimsAsOne& dims : package::dims_as_one(package)) {
+    const package::Buffer& buffer = package.buffers[dims.buffer];
+    const TensorView* tensor = tensor_of(buffer);
+    found.uneven = found.uneven || (tensor != nullptr && !runtime::check_as_one(buffer, dims, *tensor));
   }
   return found;
 }

@@ -56,6 +56,49 @@ std::vector<std::vector<uint32_t>> uneven_factors(const Package& package) {
   return found;
 }
 
-bool may_be_uneven(const Package& package) { return !uneven_factors(package).empty(); }
+size_t dims_seen_as(const FactorDim& dim, const std::vector<types::Dim>& shape) {
+  const types::Dim one = types::Dim::constant(1);
+  if (dim.dim >= shape.size() || !(dim.scale == one)) return 1;
+  types::Dim elements = one;
+  size_t several = 0;  // of more than one element
+  for (size_t count = 1; count + dim.dim <= shape.size(); ++count) {
+    const types::Dim& size = shape[shape.size() - dim.dim - count];
+    elements = elements * size;
+    several += size == one ? 0 : 1;
+    if (elements == dim.size) return several > 1 ? count : 1;
+  }
+  return 1;  // a part of it
+}
+
+std::vector<DimsAsOne> dims_as_one(const Package& package, const LaunchKernel& launch) {
+  std::vector<DimsAsOne> found;
+  for (const uint32_t b : factors_read(package, launch)) {
+    const Buffer& buffer = package.buffers[b];
+    if (buffer.role != Buffer::Role::Argument && buffer.role != Buffer::Role::Output) continue;
+    for (const FactorDim& dim : b == launch.product->a ? launch.product->a_view : launch.product->b_view) {
+      const DimsAsOne one{b, dim.dim, dims_seen_as(dim, buffer.shape)};
+      if (one.count > 1 && std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
+    }
+  }
+  return found;
+}
+
+std::vector<DimsAsOne> dims_as_one(const Package& package) {
+  std::vector<DimsAsOne> found;
+  const auto look = [&](const StepList& list) {
+    for (const Step& step : list) {
+      const auto* launch = std::get_if<LaunchKernel>(&step);
+      if (launch == nullptr || !launch->product) continue;
+      for (const DimsAsOne& one : dims_as_one(package, *launch)) {
+        if (std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
+      }
+    }
+  };
+  look(package.steps);
+  for (const StepList& list : package.step_lists) look(list);
+  return found;
+}
+
+bool may_be_uneven(const Package& package) { return !uneven_factors(package).empty() || !dims_as_one(package).empty(); }
 
 }  // namespace codetta::package

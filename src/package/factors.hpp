@@ -16,7 +16,21 @@ std::vector<types::Dim> leading_dims(const std::vector<types::Dim>& shape);
 // caller likes: launches take two strides for all leading dims of a factor seen as one, and those of one product take
 // the second one after equally many items. By launch, each launch's in order; none without any.
 std::vector<std::vector<uint32_t>> uneven_factors(const Package& package);
-// Whether there is one.
+// Dims of a buffer, `last` from the last and those around it, that a product takes for one: each has to lie inside of
+// the one in front of it.
+struct DimsAsOne {
+  uint32_t buffer = 0;
+  uint8_t last = 0;
+  size_t count = 0;  // two or more
+  bool operator==(const DimsAsOne&) const = default;
+};
+// How many dims of this shape a view's dim goes through: more than one where it counts elements of all of them.
+size_t dims_seen_as(const FactorDim& dim, const std::vector<types::Dim>& shape);
+// Of the factors that a launch reads where the caller's tensors lie.
+std::vector<DimsAsOne> dims_as_one(const Package& package, const LaunchKernel& launch);
+// Of all launches, each once.
+std::vector<DimsAsOne> dims_as_one(const Package& package);
+// Whether there are factors or dims that may.
 bool may_be_uneven(const Package& package);
 
 }  // namespace codetta::package

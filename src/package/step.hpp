@@ -140,7 +140,8 @@ struct Prologue {
   bool operator==(const Prologue&) const = default;
 };
 // A dim of a factor as its product sees it: `size` matrices, rows or columns, each `scale` elements of a dim of the
-// buffer behind the one in front; 0: it is the same again.
+// buffer (and with `scale` 1 of those around it, whole, where it has fewer) behind the one in front; 0: it is the same
+// again.
 struct FactorDim {
   uint8_t dim = 0;  // from the last
   Dim scale = Dim::constant(1);

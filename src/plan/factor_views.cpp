@@ -54,10 +54,12 @@ Factor follow(const ir::Graph& graph, NodeId node) {
   }
 }
 
-// A dim of a view while it is followed: `dim` counts from the first of the node that it has come to.
+// A dim of a view while it is followed: `dim` counts from the first of the node that it has come to. `around`: so many
+// dims around it are counted with it as one, all of them whole.
 struct Seen {
   size_t dim;
   Dim scale, size;
+  size_t around = 0;
 };
 
 // Sizes [from, from + count) of two shapes with one product: the fewest.
@@ -112,6 +114,7 @@ bool through_reshape(const std::vector<Dim>& from, const std::vector<Dim>& to, s
   for (size_t d = 0; d < view.size(); ++d) {
     const Seen& old = view[d];
     const std::vector<Seen>& now = becomes[old.dim];
+    if (old.around != 0) return false;  // reshapes in a row are one
     const bool nowhere = is_one(old.size) || old.scale == Dim::constant(0) || now.empty();
     if (nowhere) {
       seen.push_back({0, Dim::constant(0), old.size});
@@ -119,6 +122,8 @@ bool through_reshape(const std::vector<Dim>& from, const std::vector<Dim>& to, s
       seen.push_back({now[0].dim, now[0].scale * old.scale, old.size});
     } else if (d + 2 < view.size() && is_one(old.scale) && old.size == to[old.dim]) {
       seen.insert(seen.end(), now.begin(), now.end());
+    } else if (is_one(old.scale) && old.size == to[old.dim]) {
+      seen.push_back({now.back().dim, old.scale, old.size, now.back().dim - now.front().dim});
     } else {
       return false;
     }
@@ -149,26 +154,57 @@ std::vector<Seen> items_of(const std::vector<Seen>& view) {
   return items;
 }
 
-// What the product sees of an input or a result of a step, if it takes a view.
-std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node) {
+bool is_several(const std::vector<Seen>& view) {
+  return std::any_of(view.begin(), view.end(), [](const Seen& dim) { return dim.around != 0; });
+}
+
+// Whether a kernel stores it in its own shape, and no view of it: parts of several sizes where they belong, and all
+// parts where no position in the view says in which of them it lies.
+bool stored_by_parts(const ir::Graph& graph, NodeId node, const std::vector<Seen>& view) {
+  const auto* join = std::get_if<ir::JoinAttr>(&graph.attr(node));
+  if (join == nullptr) return false;
+  const auto& shape = graph.type(node).shape;
+  const auto size_of = [&](NodeId part) { return graph.type(part).shape[static_cast<size_t>(join->dim)]; };
+  const auto parts = graph.operands(node);
+  const bool differ =
+      std::any_of(parts.begin(), parts.end(), [&](NodeId part) { return size_of(part) != size_of(parts[0]); });
+  return differ || std::any_of(view.begin(), view.end(), [&](const Seen& dim) {
+           const auto last = shape.begin() + static_cast<std::ptrdiff_t>(dim.dim) + 1;
+           return std::any_of(last - static_cast<std::ptrdiff_t>(dim.around), last,
+                              [](const Dim& size) { return !size.is_constant(); });
+         });
+}
+
+// What the product sees of an input, a result of a step, or what else lies in memory as it is, if it takes a view.
+std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node, const FactorSources& sources) {
   std::vector<Seen> view;
   for (size_t d = 0; d < graph.type(node).shape.size(); ++d)
     view.push_back({d, Dim::constant(1), graph.type(node).shape[d]});
   if (view.size() < 2) return std::nullopt;
   while (graph.node(node).op != Op::input && !is_step(graph.node(node).op)) {
     const Op op = graph.node(node).op;
-    if (op != Op::permute && op != Op::reshape && op != Op::broadcast) return std::nullopt;
+    if (op != Op::permute && op != Op::reshape && op != Op::broadcast) {
+      if (!is_several(view) || !(sources.readable(node) || stored_by_parts(graph, node, view))) return std::nullopt;
+      break;
+    }
     const NodeId from = graph.operands(node)[0];
     const std::vector<Dim>&of = graph.type(from).shape, &to = graph.type(node).shape;
     if (op == Op::permute) {
       const auto& order = graph.attr_as<ir::PermuteAttr>(node).order;
-      for (Seen& dim : view) dim.dim = static_cast<size_t>(order[dim.dim]);
+      for (Seen& dim : view) {
+        const auto last = static_cast<size_t>(order[dim.dim]);
+        for (size_t i = 1; i <= dim.around; ++i) {
+          if (static_cast<size_t>(order[dim.dim - i]) + i != last) return std::nullopt;
+        }
+        dim.dim = last;
+      }
     } else if (op == Op::reshape) {
       if (!through_reshape(of, to, view)) return std::nullopt;
     } else {
       for (size_t d = 0; d < view.size(); ++d) {
         Seen& dim = view[d];
         const size_t missing = to.size() - of.size();
+        if (dim.around != 0) return std::nullopt;
         if (is_one(dim.size) || dim.scale == Dim::constant(0) || dim.dim < missing ||
             !(of[dim.dim - missing] == to[dim.dim])) {
           dim = {0, Dim::constant(0), dim.size};
@@ -183,7 +219,7 @@ std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node) {
   const bool number = std::any_of(inputs.begin(), inputs.end(),
                                   [&](const ir::GraphInput& input) { return input.node == node && input.is_scalar; });
   const size_t rank = graph.type(node).shape.size();
-  if (number || rank == 0) return std::nullopt;
+  if (number || rank == 0 || (is_several(view) && !sources.as_one(node))) return std::nullopt;
   std::vector<Seen> items = items_of(view);
   if (items.size() > 2) return std::nullopt;
   items.insert(items.end(), view.end() - 2, view.end());
@@ -194,6 +230,9 @@ std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node) {
     const Seen& dim = items[d];
     const bool last_two = d + 2 >= items.size();
     if (last_two && dim.scale == Dim::constant(0) && !is_one(dim.size)) return std::nullopt;
+    // Of a last dim that may be one element it is not known that the elements around it lie side by side.
+    if (dim.around != 0 && dim.dim + 1 == rank && graph.type(node).shape.back().lower_bound().value_or(0) < 2)
+      return std::nullopt;
     beside = beside || (last_two && dim.dim + 1 == rank && is_one(dim.scale));
     factor.view.push_back({static_cast<uint8_t>(rank - 1 - dim.dim), dim.scale, dim.size});
   }
@@ -214,16 +253,16 @@ std::vector<Dim> items_anywhere(const ir::Graph& graph, const Factor& factor,
 
 }  // namespace
 
-std::pair<Factor, Factor> factors_of_product(const ir::Graph& graph, NodeId a, NodeId b,
-                                             const std::function<bool(NodeId)>& unknown) {
+std::pair<Factor, Factor> factors_of_product(const ir::Graph& graph, NodeId a, NodeId b, const FactorSources& sources) {
   const Factor plain_a = follow(graph, a), plain_b = follow(graph, b);
   const auto view_of = [&](const Factor& plain, NodeId node) {
     const bool there = graph.node(plain.source).op == Op::input || is_step(graph.node(plain.source).op);
-    return there ? std::nullopt : seen_of(graph, node);
+    return there ? std::nullopt : seen_of(graph, node, sources);
   };
   const std::optional<Factor> seen_a = view_of(plain_a, a), seen_b = view_of(plain_b, b);
   const auto agree = [&](const Factor& one, const Factor& other) {
-    const std::vector<Dim> x = items_anywhere(graph, one, unknown), y = items_anywhere(graph, other, unknown);
+    const std::vector<Dim> x = items_anywhere(graph, one, sources.unknown),
+                           y = items_anywhere(graph, other, sources.unknown);
     return x.size() <= 1 || y.size() <= 1 || (x.size() == 2 && y.size() == 2 && x[1] == y[1]);
   };
   if (seen_a && seen_b && agree(*seen_a, *seen_b)) return {*seen_a, *seen_b};

@@ -94,6 +94,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   options.parameter_bytes = cpu ? 0 : free_parameter_bytes(6);
   const bool gpu = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
   options.even_factors = anywhere() && alignment_ >= Alignment::Uneven;
+  options.dims_as_one = plan_.target.backend != Backend::metal && alignment_ < Alignment::Uneven;
   options.whole_when_empty = alignment_ == Alignment::Empty;
   options.inside = gpu && !options.whole_when_empty;  // there is hardly anything to be computed
   options.together = options.prologues = cpu || options.inside;

@@ -38,8 +38,18 @@ void RegionFinder::find_heads() {
     head.product = op == Op::matmul;
     head.node = node;
     if (head.product) {
-      const auto unknown = [&](NodeId source) { return is_input(source) || is_made(source) || is_output(source); };
-      std::tie(head.a, head.b) = factors_of_product(graph_, operands[0], operands[1], unknown);
+      FactorSources sources;
+      sources.unknown = [&](NodeId source) { return is_input(source) || is_made(source) || is_output(source); };
+      sources.as_one = [&](NodeId source) {
+        const NodeId step = graph_.node(source).op == Op::result ? graph_.operands(source)[0] : source;
+        const bool of_function = graph_.node(step).op == Op::call_extern;  // known in the run, when no other plan helps
+        return !of_function && (options_.dims_as_one || !sources.unknown(source));
+      };
+      sources.readable = [&](NodeId source) {
+        return std::any_of(outputs_of_[source.index()].begin(), outputs_of_[source.index()].end(),
+                           [&](uint32_t o) { return graph_.outputs()[o].dtype == graph_.type(source).dtype; });
+      };
+      std::tie(head.a, head.b) = factors_of_product(graph_, operands[0], operands[1], sources);
     }
     heads_.push_back(std::move(head));
   }

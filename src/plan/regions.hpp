@@ -130,6 +130,8 @@ struct RegionOptions {
   std::vector<bool> apart_inputs{}, apart_outputs{};
   // What a product reads where one of these lies is copied where a launch may not take the strides of its leading dims.
   bool even_factors = false;
+  // Products may take several dims of one of these for one, where launches check that they lie so.
+  bool dims_as_one = false;
   bool turned_copies = true;   // a step may copy what has its dims in another order
   bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at
   // What functions and kernels of the caller's make gets to outputs by a kernel.

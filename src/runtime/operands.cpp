@@ -153,11 +153,28 @@ std::optional<items::Items> items_of(const TensorView& view) {
 
 namespace {
 
+// Of `count` elements of a dim, or of it and of those around it; none where these take several.
+std::optional<int64_t> stride_as_one(const TensorView& view, int from_end, int64_t count) {
+  long long step = 0;
+  if (!items::as_one(view.shape().begin(), view.strides().begin(), view.rank() - 1 - from_end, count, step))
+    return std::nullopt;
+  return step;
+}
+
+Error not_as_one(const package::Buffer& buffer, const TensorView& view) {
+  return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
+      .reason(fmt::format("it is {} with strides {}: dims that the product takes for one are not evenly spaced",
+                          view.describe(), to_string(view.strides())))
+      .help("bind a tensor whose dims lie one inside the other, such as a contiguous one");
+}
+
+// What lies unevenly has been refused when it was planned for.
 Result<TensorView> view_of(const TensorView& lies, const FactorPlan& plan) {
   Dims sizes, strides;
   for (const FactorPlan::Dim& dim : plan.dims) {
     sizes.push_back(dim.size);
-    strides.push_back(dim.scale * stride_from_end(lies, dim.dim));
+    const int64_t one = stride_from_end(lies, dim.dim);
+    strides.push_back(dim.scale == 1 ? stride_as_one(lies, dim.dim, dim.size).value_or(one) : dim.scale * one);
   }
   return TensorView::make(static_cast<const void*>(lies.data()), lies.dtype(), sizes, strides);
 }
@@ -171,19 +188,31 @@ Result<void> plan_factor(const package::Buffer& buffer, const package::FactorVie
   std::array<int64_t, max_rank> last{};  // the largest index that is met, by dim from the last
   const auto rank = static_cast<size_t>(lies.rank());
   bool empty = false, fits = true;
+  bool even = true;
   for (const package::FactorDim& dim : view) {
     CODETTA_TRY(const int64_t scale, value_of(dim.scale, symbols, "a stride of a factor"));
     CODETTA_TRY(const int64_t size, value_of(dim.size, symbols, "a size of a factor"));
     plan.dims.push_back({dim.dim, scale, size});
     empty = empty || size == 0;
     if (size <= 1) continue;
-    const auto reach = base::checked_mul(scale, size - 1);
-    const auto all = reach && dim.dim < rank ? base::checked_add(last[dim.dim], *reach) : std::nullopt;
+    // Of several dims seen as one all but the outermost are met as a whole.
+    int64_t left = size;
+    size_t at = dim.dim;
+    for (; scale == 1 && at < rank; ++at) {
+      const int64_t there = lies.size(lies.rank() - 1 - static_cast<int>(at));
+      if (there == 0 || left <= there || left % there != 0) break;
+      last[at] += there - 1;
+      left /= there;
+    }
+    if (at != dim.dim && !stride_as_one(lies, dim.dim, size)) even = false;
+    const auto reach = base::checked_mul(scale, left - 1);
+    const auto all = reach && at < rank ? base::checked_add(last[at], *reach) : std::nullopt;
     fits = fits && all && scale >= 0;
-    if (fits) last[dim.dim] = *all;
+    if (fits) last[at] = *all;
   }
   for (size_t d = 0; d < rank && !empty; ++d)
     fits = fits && last[d] < std::max<int64_t>(lies.size(lies.rank() - 1 - static_cast<int>(d)), 1);
+  if (fits && !empty && !even) return not_as_one(buffer, lies);
   if (fits || empty) {
     CODETTA_CHECK_OK(view_of(lies, plan));
     return {};
@@ -222,6 +251,14 @@ Result<void> check_even(const package::Buffer& buffer, const TensorView& view) {
   return uneven(buffer, view);
 }
 
+Result<void> check_as_one(const package::Buffer& buffer, const package::DimsAsOne& dims, const TensorView& view) {
+  if (view.empty() || view.rank() < dims.last + static_cast<int>(dims.count)) return {};
+  int64_t elements = 1;
+  for (size_t d = 0; d < dims.count; ++d) elements *= view.size(view.rank() - 1 - dims.last - static_cast<int>(d));
+  if (stride_as_one(view, dims.last, elements)) return {};
+  return not_as_one(buffer, view);
+}
+
 Result<void> check_callers_factors(const package::Package& package, const package::LaunchKernel& launch,
                                    const std::vector<TensorView>& tensors) {
   using Role = package::Buffer::Role;
@@ -239,6 +276,8 @@ Result<void> check_callers_factors(const package::Package& package, const packag
     if (one_stride && !batch_stride(view)) return uneven(buffer, view);
     CODETTA_CHECK_OK(check_agree(inner, *items_of(view), buffer));
   }
+  for (const package::DimsAsOne& dims : package::dims_as_one(package, launch))
+    CODETTA_CHECK_OK(check_as_one(package.buffers[dims.buffer], dims, tensors[dims.buffer]));
   return {};
 }
 

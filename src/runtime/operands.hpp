@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "device/cpu/abi.h"
 #include "device/host/items.h"
+#include "package/factors.hpp"
 #include "package/package.hpp"
 #include "runtime/checks.hpp"
 
@@ -69,6 +70,8 @@ TensorView factor_of(const TensorView& lies, const FactorPlan& plan);
 Result<void> check_even(const package::Buffer& buffer, const TensorView& view);
 // A launch takes its factors with one number of items inside of the second stride. Errors: E0610.
 Result<void> check_agree(int64_t& inner, const items::Items& items, const package::Buffer& buffer);
+// Dims of a tensor that a product takes for one lie so. Errors: E0610.
+Result<void> check_as_one(const package::Buffer& buffer, const package::DimsAsOne& dims, const TensorView& view);
 // The same of those that lie where the caller's tensors do, and that they agree: another package may copy them first
 // (plan::Alignment::Uneven). Kernels of the vendor's take one stride.
 Result<void> check_callers_factors(const package::Package& package, const package::LaunchKernel& launch,

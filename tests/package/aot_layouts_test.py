@@ -70,6 +70,35 @@ for a, b in ((x, k), (turned(x), k), (x, turned(k)), (turned(x), turned(k))):
     assert np.allclose(y, want, atol=1e-5) and np.allclose(p, np.exp(x))
 """
 
+# Rows and columns of factors that are several dims of a tensor.
+AS_ONE = """def both(x: f32["b", "m", 2, 4], w: f32[8, 6], v: f32[2, 3, 5]):
+    y = reshape(x, (b * m, 8)) @ w
+    z = y @ reshape(v, (6, 5))
+    return y, z
+"""
+AS_ONE_SHAPES = {"x": (3, 5, 2, 4), "w": (8, 6), "v": (2, 3, 5), "y": (15, 6), "z": (15, 5)}
+# Last, what lies evenly though not without gaps: columns side by side, rows apart.
+AS_ONE_STRIDES = {"x": [(4, 12, 60, 1), (55, 10, 4, 1), (50, 10, 4, 1)], "v": [(5, 10, 1), (24, 7, 1), (21, 7, 1)]}
+PYTHON_AS_ONE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import as_one_module as module, numpy as np
+random = np.random.default_rng(5)
+x, w, v = (random.standard_normal(shape, np.float32) for shape in ((3, 5, 2, 4), (8, 6), (2, 3, 5)))
+def moved(a, order):
+    back = np.argsort(order)
+    return np.ascontiguousarray(a.transpose(order)).transpose(back)
+want = x.reshape(15, 8) @ w
+wanted = want @ v.reshape(6, 5)
+for a in (x, moved(x, (1, 0, 2, 3)), moved(x, (2, 1, 0, 3)), np.zeros((3, 5, 3, 4), np.float32)[:, :, 1:]):
+    a[...] = x
+    for b in (v, moved(v, (1, 0, 2)), np.zeros((2, 4, 5), np.float32)[:, 1:]):
+        b[...] = v
+        y, z = np.zeros((15, 6), np.float32), np.zeros((15, 5), np.float32)
+        assert module.call(a, w, b, y, z) == 0, module.get_last_error()
+        assert np.allclose(y, want, atol=1e-5) and np.allclose(z, wanted, atol=1e-4), (a.strides, b.strides)
+"""
+
 
 class Laid:
     """The elements of a dense tensor, somewhere in memory of their own: `strides` in elements, from `begin` on."""
@@ -208,6 +237,46 @@ class Layouts(unittest.TestCase):
             if not moved:
                 flat = laid
             self.assertEqual(laid["y"].values(), flat["y"].values(), moved)
+
+    def test_rows_and_columns_of_several_dims(self):
+        """Products read them where they lie evenly; else another program copies them."""
+        path, _ = build(AS_ONE, "as_one")
+        self.assertRegex(codetta("explain", WORK / "as_one.py").stdout, "kernels launched +2;")
+        table = json.loads(path.with_name("as_one.json").read_text())["programs"][0]["by_size"]
+        self.assertEqual((table["less_aligned"], table["when_uneven"]), ([{"plan": 0, "then": 1}], [1]))
+        library = Library(path, "as_one")
+        flat = {name: Laid(None, shape, [math.prod(shape[d + 1:]) for d in range(len(shape))], 0) for name, shape in AS_ONE_SHAPES.items()}
+        random.seed(8)
+        for name in "xwv":
+            for place in flat[name].places():
+                flat[name].memory[place] = random.uniform(-1, 1)
+
+        def call(tensors, workspace=None, size=0):
+            return library("both_tensors", (Tensor * 5)(*(t.tensor() for t in tensors.values())), ctypes.c_int32(5), workspace,
+                           ctypes.c_int64(size), None)
+
+        self.assertEqual(call(flat), 0, library.text())
+        # Without memory for copies: none of these is made where dims lie evenly.
+        size = library("both_workspace_size", ctypes.c_int64(3), ctypes.c_int64(5))
+        memory = ctypes.create_string_buffer(size + 64)
+        aligned = ctypes.c_void_p((ctypes.addressof(memory) + 63) // 64 * 64)
+        for turn in range(3):
+            for moved in ("x", "v", "xv"):
+                laid = {name: Laid(one.values() if name in "xwv" else None, one.shape,
+                                   AS_ONE_STRIDES[name][turn] if name in moved else one.strides, 3) for name, one in flat.items()}
+                self.assertEqual(call(laid), 0, f"{moved}: {library.text()}")
+                for name in "yz":
+                    self.assertEqual(laid[name].values(), flat[name].values(), f"{name}, {moved}")
+                    self.assertEqual(set(laid[name].gaps()), {-7.0}, f"beside {name}, {moved}")
+                done = call(laid, aligned, size)
+                self.assertEqual(done, 0 if turn == 2 else -5, f"{moved} {turn}: {library.text()}")
+
+    def test_python_module_with_rows_of_several_dims(self):
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("there is no NumPy")
+        build(AS_ONE, "as_one")
+        (WORK / "as_one_module.py").write_text(codetta("emit", WORK / "as_one.py", "--what=python").stdout)
+        run(sys.executable, "-B", "-c", PYTHON_AS_ONE, WORK)
 
     def test_what_has_its_place_costs_nothing(self):
         """Constants lie as the library has them: only the scores of the digits have kernels of two forms."""

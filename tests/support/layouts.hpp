@@ -143,6 +143,12 @@ inline const std::vector<LayoutProgram>& layout_programs() {
        "    p = permute(q, (0, 2, 1, 3)) @ permute(reshape(k, (b, t, 3, 8)), (0, 2, 3, 1))\n"
        "    y = permute(softmax(p) @ v, (0, 2, 1, 3))\n    return p, y\n",
        {{"b", 2}, {"s", 5}, {"t", 7}}},
+      // Rows and columns that are several dims of the caller's, of an output, and of parts put together.
+      {"def f(x: f32[\"b\", \"s\", 3, 8], w: f32[24, 8], v: f32[2, 4, 8], k: f32[40, 8]):\n"
+       "    y = reshape(x, (b * s, 24)) @ w\n    h = softmax(x)\n    z = relu(reshape(h, (b * s, 24)) @ w + y)\n"
+       "    c = concat(reshape(x, (b, s, 24)), reshape(h, (b, s, 24))[:, :, 0:16], dim=2)\n"
+       "    u = reshape(c, (b * s, 40)) @ k\n    t = y @ reshape(v, (8, 8))\n    return y, h, z, u, t\n",
+       {{"b", 2}, {"s", 5}}},
       // Products read what has several leading dims: of the caller's, and where outputs lie; made by a step, too.
       {"def more(i, s, w):\n    return i < 2\ndef step(i, s, w):\n    return i + 1, tanh(s @ w), w\n"
        "def one(y, k):\n    return y @ k\ndef other(y, k):\n    return y @ k * 0.5\n"

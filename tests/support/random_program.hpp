@@ -84,6 +84,13 @@ class Generator {
     return parameter.name;
   }
 
+  // That nothing else needs to use.
+  std::string add_factor(DType dtype, const std::vector<Dim>& shape) {
+    const std::string name = add_parameter(dtype, shape);
+    values_.back().used = true;
+    return name;
+  }
+
   // Mostly one of the latest; by index, since operations add values.
   size_t any_value() {
     const auto n = static_cast<int64_t>(values_.size());
@@ -146,6 +153,17 @@ class Generator {
     return define((pick(2) == 0 ? factors[0] : "tanh(" + factors[0] + ")") + " @ " + factors[1], out);
   }
 
+  // Of parameters whose dims are rows and columns together, as they lie or from a value made of one.
+  bool product_of_several_dims() {
+    const Dim b = any_size(), s = any_size(), h = Dim::constant(1 + pick(3)), d = Dim::constant(4 * (1 + pick(2)));
+    const Dim n = Dim::constant(2 + pick(6)), k = h * d;
+    if (count_of({b, s, k}) > options_.max_elements || count_of({b, s, n}) > options_.max_elements) return false;
+    std::string x = add_factor(DType::f32, pick(2) == 0 ? std::vector{b, s, k} : std::vector{b, s, h, d});
+    if (pick(3) == 0) x = (define("softmax(" + x + ")", values_.back().shape), use(values_.size() - 1));
+    const std::string w = add_factor(DType::f32, pick(2) == 0 ? std::vector{k, n} : std::vector{h, d, n});
+    return define(as_reshaped(x, {b * s, k}) + " @ " + as_reshaped(w, {k, n}), {b * s, n});
+  }
+
   // Heads of rows, as attention reads them: parameters of [b, s, h, d], or of [b, s, h * d], are factors as [b, h, s,
   // d], where several heads may share one; the result is put back.
   bool product_of_heads() {
@@ -158,14 +176,12 @@ class Generator {
       std::vector<Dim> whole = rows, seen = rows;
       seen.insert(seen.end(), {of, d});
       whole.push_back(of * d);
-      const std::string p = add_parameter(DType::f32, apart ? whole : seen);
-      values_.back().used = true;
+      const std::string p = add_factor(DType::f32, apart ? whole : seen);
       return "permute(" + (apart ? "reshape(" + p + ", (" + list(seen, false) + "))" : p) + ", (0, 2, 1, 3))";
     };
     const std::string k = heads({b, t}, of_k);
     if (!both) {
-      const std::string w = add_parameter(DType::f32, {b, h, d, s});
-      values_.back().used = true;
+      const std::string w = add_factor(DType::f32, {b, h, d, s});
       return define(k + " @ " + w + " * 0.25", {b, h, t, s});
     }
     define(heads({b, s}, h) + " @ transpose(" + k + ") * 0.25", {b, h, s, t});
@@ -184,11 +200,7 @@ class Generator {
     if (count_of(out) > options_.max_elements) return false;
     const DType dtype = values_[i].dtype;
     const std::string x = use(i);
-    const auto another = [&] {
-      const std::string w = add_parameter(dtype, weight);
-      values_.back().used = true;
-      return x + " @ " + w;
-    };
+    const auto another = [&] { return x + " @ " + add_factor(dtype, weight); };
     const std::string first = another(), second = another();
     if (pick(2) == 0) return define("silu(" + first + ") * (" + second + ")", out);
     define(first, out);
@@ -208,11 +220,7 @@ class Generator {
     out.back() = cols;
     if (count_of(out) > options_.max_elements) return false;
     const std::string x = use(i);
-    const auto scale_of = [&](std::vector<Dim> of) {
-      const std::string s = add_parameter(DType::f32, of);
-      values_.back().used = true;
-      return s;
-    };
+    const auto scale_of = [&](std::vector<Dim> of) { return add_factor(DType::f32, of); };
     const bool halves = rows && *rows % 2 == 0;
     std::string w;
     switch (pick(halves ? 4 : 2)) {
@@ -286,15 +294,6 @@ class Generator {
     const std::string x = use(i), y = add_parameter(DType::f32, row);
     values_.back().used = true;
     return define(x + op + y, shape);
-  }
-
-  // Of as many dims, some of one element.
-  static bool spreads_over(const std::vector<Dim>& part, const std::vector<Dim>& whole) {
-    if (part.size() != whole.size() || part == whole) return false;
-    for (size_t d = 0; d < part.size(); ++d) {
-      if (!(part[d] == whole[d] || part[d] == Dim::constant(1))) return false;
-    }
-    return true;
   }
 
   bool reduction() {
@@ -397,9 +396,6 @@ class Generator {
     }
     return dims;
   }
-  static std::string reshaped(const std::string& x, const std::vector<Dim>& shape) {
-    return "reshape(" + x + ", (" + list(shape, false) + (shape.size() == 1 ? ",))" : "))");
-  }
 
   // A value by another view of its elements: as it is, transposed, in part, joined with another, reduced or multiplied.
   bool across() {
@@ -419,7 +415,7 @@ class Generator {
       shape.back() = Dim::constant(*size - 1);
     }
     const std::vector<Dim> view = dealt_out(shape);
-    x = reshaped(x, view);
+    x = as_reshaped(x, view);
     switch (form) {
       case 2: {
         std::vector<Dim> both = view;
@@ -433,7 +429,7 @@ class Generator {
       }
       case 4: {  // read in two ways
         const std::vector<Dim> other = dealt_out(shape);
-        return define(x + " - " + reshaped("tanh(" + reshaped(values_[i].name, other) + ")", view), view,
+        return define(x + " - " + as_reshaped("tanh(" + as_reshaped(values_[i].name, other) + ")", view), view,
                       widened(dtype));
       }
       case 5: {
@@ -448,12 +444,13 @@ class Generator {
       case 6: {  // in another function, inlined or as a branch; of f32 only, which both sides make
         if (dtype != DType::f32) return define(x, view, dtype);
         const std::string id = std::to_string(made_), of = values_[i].name;
-        const std::string body = "    y = x * 0.5\n    z = exp(" + reshaped("y", view) + ")\n    return y, z\n\n";
+        const std::string body = "    y = x * 0.5\n    z = exp(" + as_reshaped("y", view) + ")\n    return y, z\n\n";
         functions_ += "def whole" + id + "(x):\n" + body;
         std::string call = "whole" + id + "(" + of + ")";
         if (options_.control && pick(2) == 0) {
           const std::string p = add_parameter(DType::i32, {Dim::constant(1)}, 2);
-          functions_ += "def part" + id + "(x):\n    y = relu(x)\n    return y, " + reshaped("y", view) + " - 1.0\n\n";
+          functions_ +=
+              "def part" + id + "(x):\n    y = relu(x)\n    return y, " + as_reshaped("y", view) + " - 1.0\n\n";
           call = "cond(" + p + " > 0, whole" + id + ", part" + id + ", " + of + ")";
         }
         const std::string first = "v" + std::to_string(made_++), second = "v" + std::to_string(made_++);
@@ -467,7 +464,7 @@ class Generator {
         const std::string id = std::to_string(made_), name = "v" + std::to_string(made_++);
         functions_ += "def more" + id + "(i, x, s):\n    return i < " + std::to_string(pick(4)) + "\n\ndef step" + id +
                       "(i, x, s):\n    y = tanh(x) + 0.25\n    return i + 1, " +
-                      reshaped(reshaped("y", view) + " * 0.5", shape) + ", s + sum(" + reshaped("y", view) +
+                      as_reshaped(as_reshaped("y", view) + " * 0.5", shape) + ", s + sum(" + as_reshaped("y", view) +
                       ", dim=0)\n\n";
         std::vector<Dim> sums = view;
         sums[0] = Dim::constant(1);
@@ -708,7 +705,7 @@ class Generator {
       return;
     }
     if (options_.items && pick(8) == 0) {
-      pick(2) == 0 ? product_of_items() : product_of_heads();
+      pick(3) == 0 ? product_of_several_dims() : pick(2) == 0 ? product_of_items() : product_of_heads();
       return;
     }
     switch (pick(12)) {

@@ -60,6 +60,19 @@ inline std::string list(const std::vector<types::Dim>& shape, bool quoted) {
   return out;
 }
 
+inline std::string as_reshaped(const std::string& x, const std::vector<types::Dim>& shape) {
+  return "reshape(" + x + ", (" + list(shape, false) + (shape.size() == 1 ? ",))" : "))");
+}
+
+// Of as many dims, some of one element.
+inline bool spreads_over(const std::vector<types::Dim>& part, const std::vector<types::Dim>& whole) {
+  if (part.size() != whole.size() || part == whole) return false;
+  for (size_t d = 0; d < part.size(); ++d) {
+    if (!(part[d] == whole[d] || part[d] == types::Dim::constant(1))) return false;
+  }
+  return true;
+}
+
 struct RandomParameter {
   std::string name;
   DType dtype = DType::f32;

@@ -635,21 +635,21 @@ class PythonPrinter {
           load != nullptr && !p_.buffers[load->buffer].external.empty())
         once(fmt::format("_given(weights, {}, \"E0615: constant\")", py_quoted(p_.buffers[load->buffer].external)));
       if (const auto* launch = std::get_if<LaunchKernel>(&step); launch != nullptr && launch->product) {
+        const Product& product = *launch->product;
         std::string uneven;
         for (const uint32_t b : package::factors_read(p_, *launch)) {
-          const Product& product = *launch->product;
           const bool seen = !(b == product.a ? product.a_view : product.b_view).empty();
           if (bound(p_.buffers[b]) && p_.buffers[b].shape.size() > 3 && !seen)
             uneven += fmt::format("(v{}, {}), ", b, name(b));
         }
+        for (const auto& [b, last, count] : package::dims_as_one(p_, *launch))
+          once(fmt::format("_one_stride(v{}, {}, {}, {})", b, int{last}, count, name(b)));
         if (!uneven.empty()) once(fmt::format("_evenly_spaced({})", uneven.substr(0, uneven.size() - 2)));
         const auto* const config = std::get_if<CpuGemmConfig>(&p_.kernels[launch->kernel].config);
-        const uint32_t a = launch->product->a;
-        if (config != nullptr && config->family == CpuFamily::Fused && bound(p_.buffers[a])) {
-          const size_t rank = p_.buffers[a].shape.size();
-          const package::FactorView& view = launch->product->a_view;
-          const size_t last = view.empty() ? launch->product->a_transposed ? 2 : 1 : view.back().dim + size_t{1};
-          once(fmt::format("_has_stride(v{}, {}, 1, {})", a, rank - last, name(a)));
+        if (config != nullptr && config->family == CpuFamily::Fused && bound(p_.buffers[product.a])) {
+          const auto rank = static_cast<int>(p_.buffers[product.a].shape.size());
+          const int last = product.a_view.empty() ? product.a_transposed ? 2 : 1 : product.a_view.back().dim + 1;
+          once(fmt::format("_has_stride(v{}, {}, 1, {})", product.a, rank - last, name(product.a)));
         }
       }
       if (const auto* branch = std::get_if<If>(&step)) {

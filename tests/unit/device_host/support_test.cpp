@@ -214,6 +214,14 @@ TEST(HostSupport, FactorsAsProductsSeeThem) {
   EXPECT_EQ(set_b(gemm, other, "k", false), bad_sizes);
   EXPECT_TRUE(unaligned);
   EXPECT_STREQ(error_text, "E0610: k does not fit: the leading dims of f32[3, 2, 8, 5] are not evenly spaced");
+  // Rows that are several dims: as they lie, and where one is no multiple of the other.
+  ASSERT_EQ(see(other, lies, {{2, 1, 10}, {0, 1, 8}}, "x"), ok);
+  EXPECT_EQ(std::tuple(other.size[0], other.size[1], other.stride[0], other.stride[1]), std::tuple(10, 8, 24, 1));
+  lies.stride[0] = 128;
+  unaligned = false;
+  EXPECT_EQ(see(other, lies, {{2, 1, 10}, {0, 1, 8}}, "x"), bad_sizes);
+  EXPECT_TRUE(unaligned);
+  EXPECT_STREQ(error_text, "E0610: x does not fit: dims of f32[2, 5, 3, 8] are not evenly spaced");
   EXPECT_EQ(see(other, lies, {{1, 1, Number::none()}, {0, 1, 8}}, "k"), bad_sizes);
   EXPECT_STREQ(error_text, "E0610: a size of k has no value");
 }

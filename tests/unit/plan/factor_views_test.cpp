@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "opt/passes.hpp"
+#include "package/factors.hpp"
 #include "package/package.hpp"
 #include "plan/plan.hpp"
 #include "support/plain_store.hpp"
@@ -101,6 +102,88 @@ TEST(FactorViews, WhereverTensorsLie) {
         EXPECT_EQ(found_views(*plan).views, one.views) << target << text;
       }
     }
+  }
+}
+
+// Rows and columns that are several dims: nothing is copied where launches may check that these lie as one.
+constexpr ViewCase as_one_cases[] = {
+    {"x: f32['h', 'w', 72], k: f32[72, 16]", "y = relu(reshape(x, (h * w, 72)) @ k)", 0, 1},
+    {"x: f32[4, 8, 72], k: f32[72, 16]", "y = relu(reshape(x, (32, 72)) @ k)", 0, 1},
+    {"x: f32['b', 's', 4, 16], k: f32[64, 8]", "y = reshape(x, (b * s, 64)) @ k", 0, 1},
+    {"x: f32['m', 64], k: f32[4, 16, 8]", "y = x @ reshape(k, (64, 8))", 0, 1},
+    {"x: f32['b', 'h', 's', 16], k: f32['b', 'h', 16, 8]",
+     "y = reshape(x, (b * h, s, 16)) @ reshape(k, (b * h, 16, 8))", 0, 0},
+    {"x: f32['b', 1, 's', 64], k: f32[64, 8]", "y = reshape(x, (b * s, 64)) @ k", 0, 1},
+    // Dims that do not lie one inside the other, and rows whose elements may not lie side by side.
+    {"x: f32['b', 4, 's', 16], k: f32[64, 8]", "y = reshape(permute(x, (0, 2, 1, 3)), (b * s, 64)) @ k", 1, 0},
+    {"x: f32['m', 4, 'd'], k: f32['4 * d', 8]", "y = reshape(x, (m, 4 * d)) @ k", 1, 0},
+};
+
+TEST(FactorViews, SeveralDimsAreRowsOrColumns) {
+  for (const ViewCase& one : as_one_cases) {
+    const std::string text = std::string("def f(") + one.parameters + "):\n    " + one.body + "\n    return y\n";
+    for (const char* target : {"cpu:avx2", "cuda:sm_80", "cuda:sm_90a", "hip:gfx942", "hip:gfx1100"}) {
+      for (const auto alignment : {plan::Alignment::Hinted, plan::Alignment::Any}) {
+        const auto plan = views_on(target, text, alignment);
+        ASSERT_TRUE(plan) << target << text << plan.error().render();
+        const FoundViews found = found_views(*plan);
+        EXPECT_EQ(found.copies, one.copies) << target << "\n" << text << plan::to_string(*plan);
+        EXPECT_EQ(found.views, one.views) << target << "\n" << text << plan::to_string(*plan);
+        const package::Package package = test::package_of(*plan);
+        EXPECT_EQ(package::find_defect(package).value_or(""), "") << text;
+        EXPECT_EQ(package::dims_as_one(package).empty(), one.views == 0) << text;
+        EXPECT_EQ(package::may_be_uneven(package), one.views != 0) << text;
+      }
+      // What takes over has copies, and asks for nothing.
+      const auto uneven = views_on(target, text, plan::Alignment::Uneven);
+      ASSERT_TRUE(uneven) << target << text << uneven.error().render();
+      const bool packed =
+          std::string(target) == "cpu:avx2" && std::string(one.body).find("@ reshape") != std::string::npos;
+      EXPECT_EQ(found_views(*uneven).copies, packed ? 0 : std::max(one.copies, one.views)) << target << text;
+      EXPECT_FALSE(package::may_be_uneven(test::package_of(*uneven))) << target << text;
+    }
+    const auto metal = views_on("metal:apple9", text);
+    ASSERT_TRUE(metal) << text << metal.error().render();
+    EXPECT_EQ(found_views(*metal).views, 0u) << "no other program takes over there\n" << text;
+  }
+}
+
+// The product is the one of a matrix: kernels are ranked as for that.
+TEST(FactorViews, SeveralDimsAreAsManyRows) {
+  for (const char* target : {"cpu:avx2", "cuda:sm_90a", "hip:gfx942"}) {
+    const auto seen = views_on(target,
+                               "def f(x: f32[8, 64, 128], k: f32[128, 256], r: f32[512, 256]):\n"
+                               "    y = relu(reshape(x, (512, 128)) @ k + r)\n    return y\n");
+    const auto plain = views_on(target,
+                                "def f(x: f32[512, 128], k: f32[128, 256], r: f32[512, 256]):\n"
+                                "    y = relu(x @ k + r)\n    return y\n");
+    ASSERT_TRUE(seen && plain);
+    ASSERT_EQ(seen->kernels.size(), 1u);
+    EXPECT_EQ(seen->kernels[0].shape, plain->kernels[0].shape) << target;
+    EXPECT_EQ(seen->kernels[0].discovery.candidates[0].name, plain->kernels[0].discovery.candidates[0].name) << target;
+  }
+}
+
+// What the program makes is read where it lies, too: joins that are stored part by part, and outputs.
+TEST(FactorViews, SeveralDimsOfWhatIsStored) {
+  const ViewCase cases[] = {
+      {"x: f32['h', 'w', 24], z: f32['h', 'w', 48], k: f32[72, 16]",
+       "c = concat(x, z, dim=2)\n    y = reshape(c, (h * w, 72)) @ k\n    return y", 2, 1},
+      {"x: f32['h', 'w', 36], z: f32['h', 'w', 36], k: f32[72, 16]",
+       "c = concat(x, z, dim=2)\n    y = reshape(c, (h * w, 72)) @ k\n    return y", 2, 1},
+      {"x: f32['h', 'w', 72], k: f32[72, 16]", "c = softmax(x)\n    y = reshape(c, (h * w, 72)) @ k\n    return y, c",
+       1, 1},
+      {"x: f32['h', 'w', 72], k: f32[72, 16]", "c = softmax(x)\n    y = reshape(c, (h * w, 72)) @ k\n    return y", 1,
+       0},
+  };
+  for (const ViewCase& one : cases) {
+    const std::string text = std::string("def f(") + one.parameters + "):\n    " + one.body + "\n";
+    const auto plan = views_on("cpu:avx2", text);
+    ASSERT_TRUE(plan) << text << plan.error().render();
+    EXPECT_EQ(found_views(*plan).copies, one.copies) << text << plan::to_string(*plan);
+    EXPECT_EQ(found_views(*plan).views, one.views) << text << plan::to_string(*plan);
+    const bool of_output = std::string(one.body).find("y, c") != std::string::npos;
+    EXPECT_EQ(package::may_be_uneven(test::package_of(*plan)), of_output) << "temporaries lie evenly\n" << text;
   }
 }
 
