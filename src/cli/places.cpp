@@ -188,7 +188,7 @@ namespace {
 
 std::string file_of(const std::string& place) {
   const std::string path = archive_of(place).first;
-  return path.empty() ? place : path;
+  return path.empty() ? typed_file(place).first : path;
 }
 
 // Nothing is lost in a pipe or a device, such as /dev/stdout, and outputs follow each other there.

@@ -34,6 +34,14 @@ std::pair<std::string, std::string> archive_of(const std::string& file) {
   return {file.substr(0, end), file.substr(end + 1)};
 }
 
+std::pair<std::string, std::optional<DType>> typed_file(const std::string& file) {
+  constexpr std::string_view end = ".npy";
+  const size_t colon = file.rfind(':');
+  if (colon == std::string::npos || !file.substr(0, colon).ends_with(end)) return {file, {}};
+  const auto type = dtype_from_name(file.substr(colon + 1));
+  return type ? std::pair(file.substr(0, colon), type) : std::pair(file, std::optional<DType>());
+}
+
 Result<Form> parse_form(const std::string& item, size_t at, const std::string& option) {
   const size_t close = item.find(']', at);
   if (close == std::string::npos) {
@@ -131,7 +139,10 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
 
 Result<Tensor> read_tensor(const std::string& file) {
   const auto [path, name] = archive_of(file);
-  if (path.empty()) return read_npy(file);
+  if (path.empty()) {
+    const auto [array, as] = typed_file(file);
+    return read_npy(array, as);
+  }
   std::error_code failed;
   std::string names;
   if (std::filesystem::is_fifo(path, failed)) {  // can be read only once

@@ -2,6 +2,7 @@
 // What the values of --a, --b, --tensor, --scalar and --out say: shapes with a type, numbers, and files of tensors.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,10 +26,13 @@ Result<std::vector<std::pair<std::string, int64_t>>> parse_sizes(const std::stri
 // "0.5", "+3", "-1e-3", "inf", "true". Errors: E0701.
 Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text);
 
-// FILE.npy, FILE.safetensors:NAME, or FILE.safetensors when it holds one tensor. Errors: E0620 to E0622, E0701.
+// FILE.npy, FILE.npy:TYPE where its header cannot say what the elements are, FILE.safetensors:NAME, or FILE.safetensors
+// when it holds one tensor. Errors: E0620 to E0622, E0701.
 Result<Tensor> read_tensor(const std::string& file);
 
 // "x.safetensors:w" -> ("x.safetensors", "w"); ("", "") for any other file.
 std::pair<std::string, std::string> archive_of(const std::string& file);
+// "x.npy:bf16" -> ("x.npy", bf16); (file, nothing) for any other file.
+std::pair<std::string, std::optional<DType>> typed_file(const std::string& file);
 
 }  // namespace codetta::cli

@@ -200,6 +200,13 @@ def options_with_values(folder, cache):
     strange.write_bytes((folder / "D.npy").read_bytes().replace(b"'<f4'", b"'>f4'"))
     for file, code in ((folder / "absent.npy", "E0620"), (damaged, "E0621"), (strange, "E0622")):
         expect(3, code, "gemm", *cache, "--a", file, "--n", 4)
+    opaque = folder / "opaque.npy"  # as np.save writes an array of ml_dtypes.bfloat16
+    opaque.write_bytes((folder / "D.npy").read_bytes()[:-5 * 7 * 2].replace(b"'<f4'", b"'<V2'"))
+    expect(3, "FILE.npy:bf16 on the command line", "gemm", *cache, "--a", opaque, "--n", 4)
+    expect(3, "E0622", "gemm", *cache, "--a", f"{opaque}:f32", "--n", 4)
+    expect(3, "E0620", "gemm", *cache, "--a", f"{opaque}:bf17", "--n", 4)
+    expect(0, "pass", "gemm", *cache, "--a", f"{opaque}:bf16", "--n", 4, "--check")
+    expect(2, "would overwrite", "gemm", *cache, "--a", f"{opaque}:bf16", "--n", 4, "--out", f"D={opaque}")
 
 
 def switched_off(folder, cache):

@@ -103,7 +103,8 @@ Result<DType> dtype_of(const Source& source, const NpyHeader& header, std::optio
   if (descr->opaque) {
     return unsupported_dtype(source, fmt::format("elements of type '{}'", header.descr))
         .reason("NumPy has no name for bf16 and the 8-bit floats, and the header has no \"codetta_dtype\"")
-        .help("say what they are when reading, for example as bf16");
+        .help(fmt::format("say what they are: FILE.npy:{0} on the command line, read_npy(path, codetta::{0}) in C++",
+                          descr->size == 1 ? "f8e4m3" : "bf16"));
   }
   return *descr->dtype;
 }
