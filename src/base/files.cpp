@@ -247,8 +247,23 @@ Expected<Target> target_of(const std::string& path, const WriteOptions& options,
   return Target{std::move(*folder), name, with};
 }
 
+// What is there, to be written to. A pipe that nobody reads would keep its writer waiting for ever.
+Expected<FileDescriptor> open_directly(const std::string& path, const SystemCalls& calls) {
+  struct stat info {};
+  if (calls.fstatat(AT_FDCWD, path.c_str(), &info, 0) != 0 || !S_ISFIFO(info.st_mode))
+    return open_at(AT_FDCWD, path, O_WRONLY, 0, calls);
+  constexpr int step_ms = 10;
+  for (int waited = 0;; waited += step_ms) {
+    auto pipe = open_at(AT_FDCWD, path, O_WRONLY | O_NONBLOCK, 0, calls);
+    if (pipe && ::fcntl(pipe->get(), F_SETFL, O_WRONLY) != 0) return last_error("open", path);
+    if (pipe || pipe.error().errno_value != ENXIO) return pipe;
+    if (waited >= pipe_patience_ms) return SystemError{ETIMEDOUT, "wait for a reader of", path};
+    ::poll(nullptr, 0, step_ms);
+  }
+}
+
 Expected<void> write_directly(const std::string& path, std::string_view bytes, const SystemCalls& calls) {
-  auto file = open_at(AT_FDCWD, path, O_WRONLY, 0, calls);
+  auto file = open_directly(path, calls);
   if (!file) return file.error();
   return write_bytes(file->get(), bytes, path, calls);
 }

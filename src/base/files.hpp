@@ -69,8 +69,8 @@ struct WriteOptions {
   bool sync = true;      // fsync before publishing
 };
 // Returns whether the file holds these bytes now (false: KeepExisting found another). Links are resolved, and a path
-// that is a device or a pipe, such as /dev/stdout, is written to directly. One that takes the place of
-// another file may be read and written by nobody who could not before (write_file_atomically only).
+// that is a device or a pipe, such as /dev/stdout, is written to directly (ETIMEDOUT after pipe_patience_ms without a
+// reader). What replaces a file is for nobody who could not use that (write_file_atomically only).
 Expected<bool> write_file_atomically(const std::string& path, std::string_view bytes, const WriteOptions& options = {},
                                      const SystemCalls& calls = SystemCalls::real());
 Expected<bool> write_file_atomically_at(const FileDescriptor& folder, const std::string& name, std::string_view bytes,

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -127,6 +128,22 @@ TEST_F(Files, PipesAreReadUntilTheyClose) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(read_file(path("p"), 100).error(), (SystemError{ETIMEDOUT, "wait for a writer of", path("p")}));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(4 * pipe_patience_ms));
+}
+
+TEST_F(Files, PipesAreWrittenOnceTheyAreRead) {
+  ASSERT_EQ(::mkfifo(path("p").c_str(), 0600), 0);
+  const std::string bytes(100'000, 'x');  // more than a pipe holds
+  std::string got;
+  std::thread reader([&] {
+    ::poll(nullptr, 0, 50);
+    if (auto read = read_file(path("p"), bytes.size())) got = *read;
+  });
+  const auto written = write_file_atomically(path("p"), bytes);
+  reader.join();
+  ASSERT_TRUE(written) << written.error().message();
+  EXPECT_EQ(got, bytes);
+  EXPECT_EQ(write_file_atomically(path("p"), "x").error(), (SystemError{ETIMEDOUT, "wait for a reader of", path("p")}));
+  EXPECT_EQ(names(), Names{"p"});
 }
 
 TEST_F(Files, ReadErrors) {
