@@ -159,12 +159,12 @@ TEST(PlanDevices, NoBytesHaveAPoolOnTheirDevice) {
 }
 
 TEST(PlanDevices, AppleGpusHaveOne) {
-  const auto target = Target::parse("metal");
-  ASSERT_TRUE(target);
+  const auto apple = Target::parse("metal");
+  ASSERT_TRUE(apple);
   for (const char* text :
        {"def f(x: f32[8, 8], v: f32[8]):\n    y = to_device(x, 1) * 2.0\n    z = v + 1.0\n    return y, z\n",
         "def f(x: f32[8, 8]):\n    y = to_device(x * 2.0, 1)\n    return y\n"}) {
-    const auto plan = devices_plan(text, *target);
+    const auto plan = devices_plan(text, *apple);
     ASSERT_FALSE(plan);
     EXPECT_EQ(plan.error().code(), 311);
     EXPECT_NE(plan.error().render().find("one GPU"), std::string::npos) << plan.error().render();
