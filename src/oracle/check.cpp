@@ -38,6 +38,14 @@ struct Outcome {
 // Of an interval of stored values, which may be one.
 double middle_of(double low, double high) { return low == high ? low : low / 2 + high / 2; }
 
+// From the middle of low..high, which may be no f64: of two values side by side, either is half of a step away.
+double distance_from_middle(double actual, double low, double high) {
+  const double twice = (actual - low) - (high - actual);
+  if (std::isfinite(twice)) return std::abs(twice) / 2;
+  const double middle = middle_of(low, high);
+  return actual == middle ? 0 : std::abs(actual - middle);
+}
+
 Outcome judge_float(const ExpectedElement& e, double actual, const CheckOptions& options) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   Outcome o{false, 0, actual};
@@ -48,8 +56,7 @@ Outcome judge_float(const ExpectedElement& e, double actual, const CheckOptions&
       !e.ambiguous) {
     o.right = std::signbit(actual) == std::signbit(e.low);
   }
-  const double middle = middle_of(e.low, e.high);
-  o.error = actual == middle ? 0 : std::abs(actual - middle);
+  o.error = distance_from_middle(actual, e.low, e.high);
   return o;
 }
 

@@ -741,6 +741,18 @@ TEST(Verdict, ErrorsAreMeasuredAfterStoring) {
   report = *check(near, bounded);
   EXPECT_EQ(report.verdict, Verdict::Fail);
   EXPECT_DOUBLE_EQ(report.outputs[0].max_ratio, 3);
+
+  // Where two values of f64 side by side are right, either is half of a step away from the middle.
+  Data large(DType::f64, {2}, {0x1p53, 0x1p53}), sums(DType::f64, {2}, {0x1p53, 0x1p53 + 2});
+  Maker adding({&large});
+  adding.output(adding.add(Op::add, {adding.input(0), adding.input(0)}), DType::f64);
+  OracleResult between = adding.evaluate();
+  for (ExpectedElement& sum : between.outputs[0].elements) sum.low = 0x1p53, sum.high = 0x1p53 + 2;
+  const TensorView both[] = {sums.view()};
+  report = *check(both, between);
+  EXPECT_EQ(report.verdict, Verdict::Pass);
+  EXPECT_EQ(report.outputs[0].max_error, 1);
+  EXPECT_EQ(report.outputs[0].max_ratio, 1);
 }
 
 TEST(Verdict, WrongTensorsAreErrors) {
