@@ -156,6 +156,9 @@ Error misread(const CLI::App& app, const CLI::ParseError& error, const std::vect
     return unexpected(app, verb, rest);
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) return miscounted(verb, name);
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return absent(verb, said);
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
+    return usage_error("--device is not for a command with --devices",
+                       "what runs on one device runs on the first of --devices", "leave it out");
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr && colon != std::string::npos) {
     const CLI::Option* option = verb.get_option_no_throw(name);
     if (option != nullptr && !option->nonpositional()) return usage_error(said.substr(colon + 2), "", see_help(verb));
