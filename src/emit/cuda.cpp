@@ -156,7 +156,7 @@ class CudaPrinter {
   }
   [[nodiscard]] bool every_thread_has_columns() const { return layout_.across * layout_.lanes == config_.piece_cols; }
   // One launch of whole rows finishes reductions and stores them.
-  // Of a tile whose matrices go by the copy engine, all reductions are of rows and have one partial result.
+  // Of a tile whose matrices go by the copy engine, reductions of rows have one partial result.
   [[nodiscard]] int pieces_of_partial() const {
     return copies_ ? config_.tile_n / program_.split.ways / config_.piece_cols : 1;
   }
@@ -398,6 +398,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   const bool copies = index == 0 && copies_;
   if (copies) {
     print_copies(out, program_, config_, *copies_, phase);
+    print_columns(out, program_, config_, phase);
   } else if (strips) {
     print_strip(out, program_, phase, strips_ask());
   } else {
@@ -594,9 +595,10 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
       if (r.phase != p) continue;
       const std::string function =
           CodeWriter::text_of("combine<Axis::", axes[static_cast<size_t>(r.axis)], ", ", reduction_text(r),
-                              alone        ? CodeWriter::text_of(", ", pieces, ", 1")
-                              : pieces > 1 ? CodeWriter::text_of(", ", pieces)
-                                           : "",
+                              r.axis != package::ReduceAxis::Row ? ""
+                              : alone                            ? CodeWriter::text_of(", ", pieces, ", 1")
+                              : pieces > 1                       ? CodeWriter::text_of(", ", pieces)
+                                                                 : "",
                               ">");
       const std::string reduction = CodeWriter::text_of(k);
       const std::string operand = outputs[k] ? CodeWriter::text_of(*outputs[k]) : "";

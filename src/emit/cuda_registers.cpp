@@ -96,6 +96,7 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
     print("int size", sizes);
     print("bool column_major", column_major);
     if (any_runs) print("int run", run), print("int step", step);
+    if (wanted.column_sums > 0) out.line("static constexpr int column_sums = ", wanted.column_sums, ";");
   }
   // Of a piece, brought once. What an output may take the place of is loaded where it is read.
   std::vector<uint32_t> vectors;
@@ -183,6 +184,7 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
       const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
       out.line("f.to(step, 0);");
       out.line("f.bring();");
+      for (const Held& sum : phase.reducers) out.line(sum.type, " columns_", sum.name, "[2];");
       {
         out.line("#pragma unroll");
         const auto groups = out.block("for (int group = 0; group < 2; ++group)");
@@ -198,10 +200,19 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
             out.line(state.type, "& ", state.name, " = rows.", state.name, "[half];");
           }
         }
+        for (const Held& sum : phase.reducers) out.line(sum.type, "& ", sum.name, " = columns_", sum.name, "[group];");
         put_lines(out, phase.row);
         for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
-        for (const std::string& line : phase.full) out.line(in_copies(program, line));
+        for (const std::string& line : phase.full) {
+          if (!phase.reducers.empty() && line == "const boolv valid = f.valid_here();") {
+            out.line("const boolv valid = f.row_exists(", phase.row_states.empty() ? "" : "f.valid_here()", ");");
+          } else {
+            out.line(in_copies(program, line));
+          }
+        }
       }
+      for (size_t i = 0; i < phase.reducers.size(); ++i)
+        out.line("f.fold_columns(columns_", phase.reducers[i].name, ", ", 8 * width * i, ");");
       out.line("f.send();");
     }
     if (any) {
@@ -221,12 +232,27 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
   const auto end = out.block(
       "static __device__ __forceinline__ void end_0(const P& params, const Tile& tile, const S& strip, const Rows& "
       "rows)");
-  if (phase.row_states.empty()) return;
-  out.line("const CopiedFragment<S, P> f(params, tile, strip);");
+  if (!phase.row_states.empty()) out.line("const CopiedFragment<S, P> f(params, tile, strip);");
   for (const Held& state : phase.row_states) {
     const package::Reduction& reduction = program.reductions[std::stoul(state.text)];
     out.line("f.template reduce<", cuda_dialect().type(reduction.type).value, ">(", state.text, ", rows.", state.name,
              ");");
+  }
+}
+
+void print_columns(CodeWriter& out, const package::EpilogueProgram& program, const package::GpuGemmConfig& config,
+                   const PhaseText& phase) {
+  if (phase.reducers.empty()) return;
+  const int width = config.tile_n / program.split.ways;
+  out.blank();
+  out.line("template <class P>");
+  const auto function =
+      out.block("static __device__ __forceinline__ void columns_0(const P& params, const Tile& tile)");
+  for (size_t i = 0; i < phase.reducers.size(); ++i) {
+    const std::string number = phase.reducers[i].name.substr(1);
+    out.line("finish_columns<", phase.reducers[i].type, ", ",
+             cuda_dialect().type(program.reductions[std::stoul(number)].type).element, ", ", width, ">(params, tile, ",
+             number, ", ", 8 * width * i, ");");
   }
 }
 

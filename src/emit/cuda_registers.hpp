@@ -16,5 +16,8 @@ void print_strip(base::CodeWriter& out, const package::EpilogueProgram& program,
 // Copies, phase_0 and end_0 of the epilogue. `wanted`: plan::copies_of the program.
 void print_copies(base::CodeWriter& out, const package::EpilogueProgram& program, const package::GpuGemmConfig& config,
                   const plan::Copies& wanted, const PhaseText& phase);
+// columns_0 of the same, where columns are reduced: what the warps of a band have left in shared memory.
+void print_columns(base::CodeWriter& out, const package::EpilogueProgram& program, const package::GpuGemmConfig& config,
+                   const PhaseText& phase);
 
 }  // namespace codetta::emit

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "plan/families.hpp"
 #include "plan/refusals.hpp"
 #include "types/dtype.hpp"
 
@@ -118,6 +119,7 @@ std::optional<int32_t> run_of_copies(const package::EpilogueProgram& epilogue) {
 std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
   using Kind = package::Inst::Kind;
   constexpr size_t most = 4;
+  constexpr int most_column_sums = 2;  // of a tile, in what stages leave
   const auto fits = [&](uint32_t k) {
     const package::Operand& o = epilogue.operands[k];
     const int64_t size = types::byte_size(o.dtype);
@@ -145,8 +147,15 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
     copies.stores.push_back(store.operand);
   }
   for (const package::Reduction& r : epilogue.reductions) {
-    if (r.phase != 0 || r.axis != package::ReduceAxis::Row || types::byte_size(r.type) == 8) return std::nullopt;
+    if (r.phase != 0 || types::byte_size(r.type) == 8) return std::nullopt;
+    if (r.axis == package::ReduceAxis::Row) continue;
+    // Lanes exchange halves of their columns, whose states are of one value.
+    if (r.axis != package::ReduceAxis::Column || types::byte_size(r.type) != 4 || package::values_of(r.kind) != 1 ||
+        ++copies.column_sums > most_column_sums)
+      return std::nullopt;
   }
+  // Rows whose exponents are summed are combined a thread each, columns by several.
+  if (copies.column_sums > 0 && sums_exponents(epilogue)) return std::nullopt;
   for (size_t i = 1; i < epilogue.phases.size(); ++i) {
     const package::Phase& phase = epilogue.phases[i];  // of finished reductions only
     if (phase.reads_accumulator || std::any_of(phase.insts.begin(), phase.insts.end(),

@@ -97,9 +97,10 @@ bool takes_registers(const package::EpilogueProgram& epilogue);
 // The operands that the copy engine can bring and take in phase 0 (device/cuda/kernels/copies.h), all that have rows
 // and columns: indices into the program's operands. None where one of them, or something else that the phase does,
 // needs another path: operands with neither adjacent columns nor rows, indexed ones, elements of 1 or 8 bytes,
-// reductions but of rows. Both lists are empty where rows are reduced and nothing else is done.
+// reductions but of rows and columns. Both lists are empty where only these are reduced and nothing else is done.
 struct Copies {
   std::vector<uint32_t> loads, stores;
+  int column_sums = 0;  // reductions of columns
 };
 std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue);
 // Of 64 bits, and computed from positions, as where a mask compares them; the engine counts these in 32.

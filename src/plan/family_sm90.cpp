@@ -221,7 +221,9 @@ Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConf
       return bytes * 64 * c.piece_cols;
     };
     const int64_t stores = 2 * slot(copies.stores), loads = slot(copies.loads);
-    const int64_t left = sm90_shared_limit - c.stages * s.stage_bytes - barriers - c.consumers * stores;
+    s.scratch_bytes = int64_t{2} * 4 * width * 4 * copies.column_sums;
+    const int64_t left =
+        sm90_shared_limit - c.stages * s.stage_bytes - barriers - c.consumers * (stores + s.scratch_bytes);
     const int bands = c.tile_m / 64 / (c.pingpong ? 1 : c.consumers);
     const auto pieces = static_cast<int64_t>(bands * ((width + c.piece_cols - 1) / c.piece_cols));
     // As many as there is room for, at least two, at most a tile's.
@@ -229,7 +231,6 @@ Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConf
                               : static_cast<int>(std::max<int64_t>(
                                     std::min<int64_t>({left / (c.consumers * (loads + 32)), pieces, 8}), 2));
     s.piece_bytes = stores + s.load_slots * loads;
-    s.scratch_bytes = 0;
     barriers += 32 * s.load_slots * c.consumers;
   }
   s.shared_bytes = c.stages * s.stage_bytes + c.consumers * (s.piece_bytes + s.scratch_bytes) + barriers;

@@ -84,6 +84,15 @@ def residual_squares(accum, residual):
     row_squares = sum_of_squares(D, dim=-1)
     return D, row_squares
 )"},
+      {"cuda_bias_gradient_copied", "cuda:sm_90a",
+       "M=4096 N=4096 K=1024 A=bf16 B=bf16 kernel=cuda_sm90_128x128x64_pp_tma",
+       "Z=bf16[M,N] D=bf16[M,N] G=f32[N] S=f32[M,1]", R"(
+def bias_gradient(accum, Z):
+    D = accum * dgelu(Z, approximate="tanh")
+    G = sum(D, axis="column")
+    S = max(D, axis="row")
+    return D, G, S
+)"},
       {"cuda_spread_rows", "cuda:sm_90a",
        "M=65536 N=1024 K=479 A=bf16 B=bf16 b_columns kernel=cuda_sm90_128x256x64_coop_c2x1_tma_sa8_pb",
        "bias=bf16[N] D=bf16[M,N]", bias_relu},

@@ -9,7 +9,8 @@
 // is Params::map[2 + i], of operand(i), whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most
 // 128 bytes, swizzled by the engine; of what is column_major(i), one box of as many columns as a piece has, 16 rows of
 // a column side by side. Of what has run(i) > 0 so many root columns lie side by side, step(i) elements from one such
-// run to the next, and there is no batch; pieces lie within runs.
+// run to the next, and there is no batch; pieces lie within runs. Of reductions of columns, Copies::column_sums of
+// them, each warp leaves its 16 rows' share in scratch, as wide as the tile; for these alone the warps of a band meet.
 #pragma once
 
 #include "device/cuda/kernels/sm90.h"
@@ -17,8 +18,9 @@
 
 namespace codetta::gpu {
 
-// Copies whose columns all lie side by side are these, and more.
+// Copies whose columns all lie side by side are these, and more. column_sums: reductions of columns.
 struct PlainCopies {
+  static constexpr int column_sums = 0;
   static constexpr int run(int) { return 0; }
   static constexpr int step(int) { return 0; }
 };
@@ -217,6 +219,42 @@ struct CopiedFragment : TileFragment<false, 1, P> {
       g[0].x[i] = g[1].x[i] = lowest<element<V>>();
     }
   }
+  // Whether the row exists: beyond the edge positions count in no column.
+  CODETTA_MEMBER boolv row_exists() const {
+    const bool exists = this->tile.thread / 32 * 16 + row() < this->tile.rows;
+    boolv v;
+    CODETTA_EACH_LANE v.e[i] = exists;
+    return v;
+  }
+  CODETTA_MEMBER boolv row_exists(boolv valid) const {
+    CODETTA_EACH_LANE valid.e[i] = valid.e[i] && row_exists().e[i];
+    return valid;
+  }
+  // The warp's share of reductions of 16 columns, from states of the first 8 and the others, to its place in scratch,
+  // `skipped` elements on. Lanes with the same columns exchange halves of these, until each has one.
+  template <template <class> class R, class V>
+  CODETTA_MEMBER void fold_columns(const R<V> (&q)[2], int skipped) const {
+    using State = typename R<V>::State;
+    static_assert(lanes == 2 && State::width == 1);
+    const int lane = this->tile.thread & 31;
+    State s[4] = {q[0].lane[0], q[0].lane[1], q[1].lane[0], q[1].lane[1]};
+#pragma unroll
+    for (int n = 2; n >= 1; n /= 2) {
+      const int distance = 8 / n;
+      const bool upper = (lane & distance) != 0;
+#pragma unroll
+      for (int i = 0; i < n; ++i) {
+        const auto low = s[i].v[0], high = s[i + n].v[0];
+        State other;
+        s[i].v[0] = upper ? high : low;
+        other.v[0] = exchanged(~0u, upper ? low : high, distance);
+        s[i].merge(other);
+      }
+    }
+    merge_threads(~0u, s[0], 16, 32);
+    const int at = strip.first + step * 16 + (lane & 4) * 2 + 2 * (lane & 3) + (lane >> 3 & 1);
+    if (lane < 16) ((element<V>*)this->tile.scratch)[skipped + at] = s[0].v[0];
+  }
   // The tile's share of row reduction k, of both rows.
   template <class V, class R>
   CODETTA_MEMBER void reduce(int k, const R (&q)[2]) const {
@@ -246,6 +284,27 @@ struct CopiedStrip {
   int first;  // column of the piece
 };
 
+// Of what the four warps of a band have left in scratch, `width` columns each: the band's share of column reduction k.
+template <class R, class T, int width, class P>
+__device__ __forceinline__ void finish_columns(const P& params, const Tile& tile, int k, int skipped) {
+  using State = typename R::State;
+  const T* const from = (const T*)tile.scratch + skipped;
+#pragma unroll 1
+  for (int c = tile.thread; c < tile.cols; c += 128) {
+    State s;
+    s.v[0] = from[c];
+#pragma unroll
+    for (int warp = 1; warp < 4; ++warp) {
+      State other;
+      other.v[0] = from[warp * width + c];
+      s.merge(other);
+    }
+    ((T*)params.reduction[k]
+         .partials)[(tile.batch * params.problem.pieces_m + tile.piece_m) * params.problem.cols + tile.col + c] =
+        s.v[0];
+  }
+}
+
 namespace sm90 {
 
 // A warp's copies.
@@ -257,6 +316,7 @@ struct Copier {
   // Of all tiles: where the next piece's operands go, where they are read, where its results go.
   Ring<L::load_slots> asked{}, read{};
   u32 written = 0;
+  u32 columns = 0;  // which half of the scratch the band's columns go to, while others may still read the other
 
   CODETTA_MEMBER u32 slot(int i) const {
     return slots + L::begin(i) + (i < Copies::loads ? read.stage : written) * L::slot_bytes(i);
@@ -391,7 +451,8 @@ __device__ __forceinline__ void read_strip(T (&raw)[parts][size]) {
 }
 
 template <class Config, class Epilogue, class S, class P, class C>
-__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u32 band0, u32 thread, C& copier) {
+__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u32 band0, u32 thread,
+                                              unsigned char* scratch, C& copier) {
   using Place = PiecePlace<Config, S>;
   constexpr int steps = Epilogue::strip_steps, cols = 16 * steps, strips = Config::piece_cols / cols;
   using Strips = ptx::Strips<S::width, Config::ways, steps>;
@@ -419,6 +480,8 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u3
     tile.cols = left < Config::piece_cols ? (i32)left : Config::piece_cols;
     tile.piece_m = tile.row / 64;
     tile.piece_n = tile.col / Config::piece_cols;
+    unsigned char* const columns = scratch + copier.columns * 4 * S::width * 4;
+    if constexpr (C::Copies::column_sums > 0) tile.scratch = columns + (thread / 32 * S::width + at.column) * 4;
     if (exists) strip.vectors.bring(params, tile, n % Place::across == 0);
     copier.wait_loads();
     if (exists) {
@@ -438,6 +501,17 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u3
       Epilogue::template end_0<P>(params, tile, strip, sums);
     }
     copier.hand_over(params, exists, at.row, at.col, u.batch);
+    if constexpr (C::Copies::column_sums > 0) {
+      tile.col = (i64)u.tile_n * S::width;
+      const i64 all = p.cols - tile.col;
+      if (n % Place::across == Place::across - 1 && rows > 0 && all > 0) {
+        ptx::named_sync(threadIdx.x / 128, 128);
+        tile.cols = all < S::width ? (i32)all : S::width;
+        tile.scratch = columns;
+        Epilogue::template columns_0<P>(params, tile);
+        copier.columns ^= 1;
+      }
+    }
     if (n + C::L::load_slots < Place::count) {
       const Place next(u, band0, n + C::L::load_slots);
       copier.ask(params, next.row, next.col, u.batch);

@@ -49,7 +49,8 @@ template <class Config, class S, class Release>
 __device__ __forceinline__ void multiply_runs(u32 blocks, u32 band0, u32 base, u32 full, Release release,
                                               Ring<Config::stages>& ring);
 template <class Config, class Epilogue, class S, class P, class C>
-__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u32 band0, u32 thread, C& copier);
+__device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u32 band0, u32 thread,
+                                              unsigned char* scratch, C& copier);
 
 template <int n>
 struct Number {
@@ -99,7 +100,11 @@ struct Shape {
     return Config::from_registers ? 0 : 64 * piece_ld * 4 * Config::ways;
   }
   static constexpr int piece_bytes = bytes_of_piece();
-  static constexpr int scratch_bytes = Config::copied ? 0 : (Epilogue::scratch_bytes(128) + 127) / 128 * 128;
+  static constexpr int bytes_of_scratch() {
+    if constexpr (Config::copied) return 2 * 4 * width * 4 * Epilogue::Copies::column_sums;
+    return (Epilogue::scratch_bytes(128) + 127) / 128 * 128;
+  }
+  static constexpr int scratch_bytes = bytes_of_scratch();
   static constexpr int pieces_at = Config::stages * stage_bytes;
   static constexpr int barriers_at = pieces_at + Config::consumers * (piece_bytes + scratch_bytes);
   static constexpr int copy_barriers_at = barriers_at + 16 * Config::stages + 16;
@@ -533,7 +538,7 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
       }
     }
     if constexpr (Config::copied) {
-      finish_copied<Config, Epilogue, S>(params, u, band0, thread, copier);
+      finish_copied<Config, Epilogue, S>(params, u, band0, thread, piece + S::piece_bytes, copier);
     } else if constexpr (Config::from_registers) {
       finish_strips<Config, Epilogue, S>(params, u, band0, thread);
     } else {
@@ -597,7 +602,7 @@ __device__ __forceinline__ void gemm_sm90(const P& params) {
     if constexpr (Config::copied) {
       const u32 warp = ptx::uniform(threadIdx.x % 128 / 32);
       sm90::Copier<Config, Epilogue> copier{
-          base + S::pieces_at + consumer * S::piece_bytes + warp * (S::piece_bytes / 4),
+          base + S::pieces_at + consumer * (S::piece_bytes + S::scratch_bytes) + warp * (S::piece_bytes / 4),
           base + S::copy_barriers_at + 8 * S::load_slots() * (4 * consumer + warp)};
       sm90::consume<Config, Epilogue, S>(params, schedule, consumer, base, full, empty, piece, flag, copier);
       copier.leave();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Halves of heads, whose columns lie in runs: what goes by the copy engine, and in which tiles.
+// Halves of heads, whose columns lie in runs, and columns that are reduced: what goes by the copy engine, and in which
+// tiles.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "plan/copy_engine.hpp"
 #include "support/plain_store.hpp"
@@ -144,6 +146,42 @@ TEST(CudaDiscovery, HalvesOfHeadsByTheCopyEngine) {
   other = program;
   other.operands[2].terms.push_back({Axis::Col, 64, 0, 0, Dim::constant(64)});
   EXPECT_EQ(copied_of(other, shape), 0);
+}
+
+// Columns are reduced beside copies: of 4 bytes, one value each, two reductions at most, and no exponents by rows.
+TEST(ColumnSums, BesideCopies) {
+  using package::ReduceAxis;
+  using package::ReduceKind;
+  const GemmShape shape = test::gpu_shape(4096, 4096, 1024, DType::bf16);
+  const auto of = [](ReduceKind kind, ReduceAxis axis, DType type = DType::f32) {
+    return package::Reduction{kind, axis, false, 1, type, 0, 0};
+  };
+  const auto with = [](const std::vector<package::Reduction>& reductions) {
+    package::EpilogueProgram program = test::plain_store(DType::f32, DType::bf16);
+    program.reductions = reductions;
+    return program;
+  };
+  const package::Reduction sum = of(ReduceKind::Sum, ReduceAxis::Column),
+                           largest = of(ReduceKind::Max, ReduceAxis::Column),
+                           of_row = of(ReduceKind::Sum, ReduceAxis::Row);
+  for (const auto& some : {std::vector{sum}, std::vector{sum, largest}, std::vector{of_row, sum}}) {
+    const package::EpilogueProgram program = with(some);
+    const auto sums =
+        std::count_if(some.begin(), some.end(), [](const auto& r) { return r.axis == ReduceAxis::Column; });
+    EXPECT_GT(copied_of(program, shape), 0);
+    for (const GpuGemmConfig& c : of_sm90(program, shape)) {
+      if (!c.copied) continue;
+      const plan::Sm90Shape sizes = plan::sm90_shape(program, c);
+      EXPECT_EQ(sizes.scratch_bytes, 2 * 4 * 4 * c.tile_n * sums) << "f32 of two bands of four warps";
+      EXPECT_TRUE(c.shared_bytes == sizes.shared_bytes && c.shared_bytes <= plan::sm90_shared_limit);
+      EXPECT_EQ(c.tile_n % c.piece_cols, 0);
+    }
+  }
+  EXPECT_EQ(copied_of(with({sum, largest, sum}), shape), 0);
+  EXPECT_EQ(copied_of(with({of(ReduceKind::Sum, ReduceAxis::Column, DType::f64)}), shape), 0);
+  EXPECT_EQ(copied_of(with({of(ReduceKind::LogSumExp, ReduceAxis::Column)}), shape), 0);
+  EXPECT_EQ(copied_of(with({sum, of(ReduceKind::SumExp, ReduceAxis::Row)}), shape), 0);
+  EXPECT_EQ(copied_of(with({of(ReduceKind::Sum, ReduceAxis::All)}), shape), 0);
 }
 
 }  // namespace
