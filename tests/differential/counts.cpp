@@ -8,10 +8,10 @@
 namespace codetta::test {
 namespace {
 
-constexpr int64_t CaseCounts::*fields[] = {&CaseCounts::epilogues, &CaseCounts::redrawn,  &CaseCounts::redrawn_problems,
-                                           &CaseCounts::runs,      &CaseCounts::passed,   &CaseCounts::mistrusted,
-                                           &CaseCounts::failed,    &CaseCounts::compiled, &CaseCounts::interpreted,
-                                           &CaseCounts::refused};
+constexpr int64_t CaseCounts::*fields[] = {
+    &CaseCounts::epilogues,   &CaseCounts::redrawn,    &CaseCounts::redrawn_problems, &CaseCounts::runs,
+    &CaseCounts::passed,      &CaseCounts::mistrusted, &CaseCounts::failed,           &CaseCounts::compiled,
+    &CaseCounts::interpreted, &CaseCounts::refused,    &CaseCounts::unfinished};
 
 }  // namespace
 
@@ -45,10 +45,10 @@ std::string CaseCounts::summary(double seconds) const {
   return fmt::format(
       "{} epilogues ({} redrawn; {} problems redrawn), {} runs ({} compiled, {} interpreted): {} passed, {} mistrusted "
       "({:.2f} %), {} "
-      "MISMATCHES; {} refused; {:.0f} s, {:.0f} epilogues/s\n",
+      "MISMATCHES, {} unfinished; {} refused; {:.0f} s, {:.0f} epilogues/s\n",
       epilogues, redrawn, redrawn_problems, runs, compiled, interpreted, passed, mistrusted,
-      runs == 0 ? 0.0 : 100.0 * static_cast<double>(mistrusted) / static_cast<double>(runs), failed, refused, seconds,
-      static_cast<double>(epilogues) / (seconds > 0 ? seconds : 1));
+      runs == 0 ? 0.0 : 100.0 * static_cast<double>(mistrusted) / static_cast<double>(runs), failed, unfinished,
+      refused, seconds, static_cast<double>(epilogues) / (seconds > 0 ? seconds : 1));
 }
 
 }  // namespace codetta::test

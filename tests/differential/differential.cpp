@@ -17,6 +17,7 @@
 
 #include "differential/jobs.hpp"
 #include "differential/random_case.hpp"
+#include "differential/together.hpp"
 #include "driver/context.hpp"
 #include "types/op.hpp"
 
@@ -65,7 +66,8 @@ CaseCounts work(const Options& options, SharedProgress& shared, int job, Clock::
   int64_t done = 0;
   const auto report = [&](int64_t index, const std::vector<std::string>& failures) {
     for (const std::string& failure : failures) {
-      put(fmt::format("MISMATCH {}\n{}\n", line_of(options, index), failure));
+      put(fmt::format("{} {}\n{}\n", codetta::test::is_unfinished(failure) ? "UNFINISHED" : "MISMATCH",
+                      line_of(options, index), failure));
     }
   };
   for (int64_t begin = 0, end = 0; shared.take(options, start, most, begin, end);) {
@@ -155,7 +157,10 @@ int main(int argc, char** argv) {
     fmt::print("\n  {} pairs of operation and dtype\n", counts.covered.size());
   }
   fmt::print("{}", counts.summary(std::chrono::duration<double>(Clock::now() - start).count()));
-  bool fine = counts.failed == 0;
+  bool fine = counts.failed == 0 && counts.unfinished == 0;
+  if (counts.unfinished > 0)
+    fmt::print("{} runs were not finished, since the machine ended what they need; run their lines again\n",
+               counts.unfinished);
   if (options.cover) {
     for (const std::string& op : missing(counts)) {
       fmt::print("no epilogue has {}\n", op);

@@ -12,6 +12,7 @@
 
 #include "differential/random_problem.hpp"
 #include "differential/refusals.hpp"
+#include "differential/together.hpp"
 #include "differential/traced_form.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/problem.hpp"
@@ -293,7 +294,7 @@ std::vector<std::string> run_case(DrawnCase& drawn, int problems, CaseContexts& 
       if (shares && !has_own_source(drawn, i)) problem.keep_source();
       std::string failure = problem.run(*drawn.epilogue, contexts, sources, interpreted, one);
       if (!failure.empty()) {
-        ++one.failed;
+        ++(is_unfinished(failure) ? one.unfinished : one.failed);
         failures.push_back(std::move(failure));
       }
       if (one.mistrusted != 0 && draw + 1 < most_problems) {  // nothing wrong, but the data say too little
