@@ -82,7 +82,7 @@ inline Result<package::PackageRef> two_stages(const char* target, int64_t k, Con
   CODETTA_TRY(Package package, planned(*program, Target::parse(target).value(), {{"m", 64}}, context, alignment));
   move_last_product(package);
   emit::add_steps_kernel(package);
-  for (Kernel& kernel : package.kernels) kernel.binary = pretended_image(kernel);
+  for (package::Kernel& kernel : package.kernels) kernel.binary = pretended_image(kernel);
   CODETTA_CHECK_OK(package::check(package));
   return std::make_shared<const Package>(std::move(package));
 }

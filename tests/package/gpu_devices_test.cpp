@@ -110,7 +110,9 @@ TEST_F(GpuDevices, TensorsGoThereAndBack) {
     EXPECT_EQ(differs(views[0], views[2]), "");
     EXPECT_EQ(differs(views[1], views[3]), "");
     if (turn == 1) steady = alive();
-    if (turn > 1) EXPECT_EQ(alive(), *steady) << "what a call needs is there for the next one";
+    if (turn > 1) {
+      EXPECT_EQ(alive(), *steady) << "what a call needs is there for the next one";
+    }
   }
   EXPECT_EQ(gpu_.fake.peers.size(), 2U) << "each reaches the other's memory";
   // Two events a copy between devices, one at the begin and one at the end.
@@ -383,7 +385,9 @@ TEST_F(GpuDevices, LoadsLeaveNothing) {
   const auto before = alive();
   for (int i = 0; i < 50; ++i) {
     ASSERT_EQ(library_.load(), "");
-    if (i % 2 == 0) ASSERT_EQ(library_.init(), 0) << library_.error();
+    if (i % 2 == 0) {
+      ASSERT_EQ(library_.init(), 0) << library_.error();
+    }
     ASSERT_EQ(library_.call("f", views), 0) << library_.error();
     if (i % 3 == 0) library_.symbol<void (*)()>("_release_memory")();
     library_.unload();
