@@ -24,7 +24,9 @@ def set_further_devices(ordinals):
         return 0
     except HostError as error:
         _last.text = str(error)
-        return -1
+    except (TypeError, ValueError) as error:
+        _last.text = f"E0701: ordinals of GPUs are a list of integers: {error}"
+    return -1
 
 
 class _DeviceSet:
@@ -33,10 +35,17 @@ class _DeviceSet:
     def __init__(self, call):
         driver, self.caller, self.handles = call.engine.driver, call.stream, [one.handle for one in call.devices]
         self.events, self.streams = [], []
-        for d in range(len(self.handles)):
-            call.enter(d)
-            self.events.append(_cu("Failed to make an event", driver.cuEventCreate(2)))  # no timing
-            self.streams.append(call.stream if d == 0 else _cu("Failed to make a stream", driver.cuStreamCreate(1)))
+        try:
+            for d in range(len(self.handles)):
+                call.enter(d)
+                self.events.append(_cu("Failed to make an event", driver.cuEventCreate(2)))  # no timing
+                self.streams.append(call.stream if d == 0 else _cu("Failed to make a stream", driver.cuStreamCreate(1)))
+        except HostError:
+            for event in self.events:
+                driver.cuEventDestroy(event)
+            for stream in self.streams[1:]:
+                driver.cuStreamDestroy(stream)
+            raise
 
 
 class _OneDevice:
@@ -146,17 +155,17 @@ class _DevicesCall(_Call):
         driver = self.engine.driver
         if kind is not None and issubclass(kind, HostError) and self.began:
             error.unaligned = False  # what is enqueued may have written
-        failed, others = None, range(1, len(self.devices) if self.forked else 1)
-        joins = [(d, 0) for d in others]
+        others, waits = range(1, len(self.devices) if self.forked else 1), []
         if kind is not None:  # what was enqueued between two devices may lack its end
-            joins += [(0, d) for d in others]
-        for earlier, later in joins:
-            for what, function, *arguments in self.ordered(earlier, later):  # all are tried
-                result = function(*arguments)
-                failed = failed or ((what, result) if int(result[0]) else None)
+            waits = [self.ordered(d, 0) for d in others] + [self.ordered(0, d) for d in others]
+        results = [(what, function(*arguments)) for one in waits for what, function, *arguments in one]  # all are tried
         for address, device in self.allocated:
             driver.cuCtxSetCurrent(self.devices[device].handle)
             driver.cuMemFreeAsync(address, self.devices[device].stream)
+        # Last, so that nothing of other devices is behind it: a capture of the stream holds all of the call.
+        joins = [self.ordered(d, 0) for d in others]
+        results += [(what, function(*arguments)) for one in joins for what, function, *arguments in one]
+        failed = next((one for one in results if int(one[1][0])), None)
         driver.cuCtxSetCurrent(self.devices[0].handle)
         with self.engine.lock:
             self.sets.append(self.set)

@@ -76,11 +76,13 @@ TEST_F(DevicesPython, TensorsGoThereAndBack) {
       {near, "near", {}, "E0648: bias does not lie on device 1: its address "},
       {line, "back", {"further=0"}, "E0648: bias does not lie on device 0: its address "},
       {line, "back", {"further=2"}, "0"},  // which is refused by itself
+      {line, "back", {"further=near"}, "0 E0701: ordinals of GPUs are a list of integers: "},
       {line, "back", {"cuMemcpyPeerAsync=1"}, "E0647: Failed to copy a tensor to another device with error: "},
       {line, "back", {"cuEventRecord=1"}, "E0647: Failed to record an event with error: "},
       {line, "back", {"cuStreamWaitEvent=1"}, "E0647: Failed to wait for another device with error: "},
       {line, "back", {"cuMemAllocAsync=2"}, ""},
       {line, "back", {"cuStreamCreate=1"}, "E0647: Failed to make a stream with error: "},
+      {line, "back", {"cuEventCreate=1"}, "E0647: Failed to make an event with error: "},
       {line, "back", {"cuDevicePrimaryCtxRetain=1"}, "E0647: Failed to retain device 1 with error: "},
   };
   for (const auto& one : refused) {

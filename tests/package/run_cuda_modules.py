@@ -71,7 +71,7 @@ def main():
         elif name == "devices":
             driver.DEVICES[0] = int(status)
         elif name == "further":
-            further.append(int(status))
+            further.append(int(status) if status.isdigit() else status)
         elif name == "turns":
             turns = int(status)
         else:
@@ -97,10 +97,13 @@ def main():
             arguments.append(tensors[-1])
         driver.LAUNCHES.clear()
         driver.CALLS.clear()
+        driver.ALIVE.clear()
         if further and module.set_further_devices(further) != 0:
             print(module.get_last_error())
         for _ in range(turns):
             code = module.call(*arguments)
+            sets = getattr(getattr(module, "_DevicesCall", None), "sets", [])
+            driver.look_behind({one for found in sets for one in found.events + found.streams[1:]})
         if module._engine is not None:
             check_returns(module._engine.lib)
         lines = [f"result {code} {module.get_last_error()}".strip()]

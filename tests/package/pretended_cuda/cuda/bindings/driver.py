@@ -15,6 +15,7 @@ DEVICES = [2]
 HOME = 7  # the context of the thread, of device 0; primary ones are 100 and on
 CURRENT = [HOME]
 STREAMS = {0: HOME}  # stream -> context
+ALIVE = set()  # streams and events that are made and not destroyed
 EVENTS = {}  # event -> [context, what has ended before it, by stream]
 WRONG = []  # work of a wrong device, memory of another one, streams on the same memory that nothing orders
 _SEEN, _USES, _HOST = {}, {}, {}  # by stream what has ended before; by memory the last use by stream; what the host waited for
@@ -142,6 +143,15 @@ def _look(what, stream, addresses, anywhere=False):
         _USES[piece][stream] = seen[stream], what
 
 
+def look_behind(kept):
+    """When a call is over: its stream, 0, is behind all work of the others, and `kept` is what it leaves."""
+    for stream, seen in _SEEN.items():
+        if stream != 0 and _SEEN.get(0, {}).get(stream, 0) < seen[stream]:
+            WRONG.append(f"the stream of the call is not behind all work of stream {stream}")
+    if ALIVE - kept:
+        WRONG.append(f"streams or events are left: {sorted(ALIVE - kept)}")
+
+
 def cuCtxGetCurrent():
     return _call("cuCtxGetCurrent"), CURRENT[0]
 
@@ -167,16 +177,33 @@ def cuDevicePrimaryCtxRetain(device):
     return _call("cuDevicePrimaryCtxRetain"), 100 + device
 
 
+def _made(name, handle):
+    status = _call(name)
+    if status == 0:
+        ALIVE.add(handle)
+    return status, handle
+
+
 def cuStreamCreate(flags):
     stream = 1000 + len(STREAMS)
     STREAMS[stream] = CURRENT[0]
-    return _call("cuStreamCreate"), stream
+    return _made("cuStreamCreate", stream)
 
 
 def cuEventCreate(flags):
     event = 5000 + len(EVENTS)
     EVENTS[event] = [CURRENT[0], {}]
-    return _call("cuEventCreate"), event
+    return _made("cuEventCreate", event)
+
+
+def cuStreamDestroy(stream):
+    ALIVE.remove(stream)
+    return (_call("cuStreamDestroy"),)
+
+
+def cuEventDestroy(event):
+    ALIVE.remove(event)
+    return (_call("cuEventDestroy"),)
 
 
 def cuEventRecord(event, stream):
