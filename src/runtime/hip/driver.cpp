@@ -28,9 +28,14 @@ static_assert(sizeof(Properties) == 1472);
 
 Status (*device_properties)(Properties* properties, int device);
 Status (*enable_peer_device)(DeviceId peer, unsigned flags);
+Status (*last_error)();
 
+// HIP keeps the error of a call for whoever asks for it next, which is no matter of the caller's here: that the other
+// device is reached already is one.
 Status enable_peer(cuda::ContextHandle peer, unsigned flags) {
-  return enable_peer_device(hip_runtime::device_of(peer), flags);
+  const Status status = enable_peer_device(hip_runtime::device_of(peer), flags);
+  if (status != Status::Success) (void)last_error();
+  return status;
 }
 
 Status device_architecture(char* name, size_t bytes, DeviceId device) {
@@ -75,6 +80,7 @@ struct Wrapped {
   hip_runtime::Calls calls{};
   decltype(device_properties) properties = nullptr;
   decltype(enable_peer_device) enable_peer = nullptr;
+  decltype(last_error) error = nullptr;
 };
 Wrapped look_up_wrapped(void* handle, std::string& missing) {
   Wrapped wrapped;
@@ -85,6 +91,7 @@ Wrapped look_up_wrapped(void* handle, std::string& missing) {
   hip_runtime::for_each_call(wrapped.calls, look_up);
   look_up(wrapped.properties, "hipGetDevicePropertiesR0600");
   look_up(wrapped.enable_peer, "hipDeviceEnablePeerAccess");
+  look_up(wrapped.error, "hipGetLastError");
   return wrapped;
 }
 // Whether the process may use them; `use`: puts them where the wrappers find them, for good. Errors: E0654.
@@ -96,6 +103,7 @@ Result<void> only_one(const Wrapped& wrapped, const std::string& name, bool use)
     hip_runtime::calls = wrapped.calls;
     device_properties = wrapped.properties;
     enable_peer_device = wrapped.enable_peer;
+    last_error = wrapped.error;
     return {};
   }
   if (device_properties == wrapped.properties) return {};

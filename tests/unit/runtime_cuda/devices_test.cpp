@@ -334,6 +334,16 @@ TEST_P(CudaDevices, DevicesReachEachOtherOnce) {
   EXPECT_EQ(fake_.count("cuCtxEnablePeerAccess"), 1U);
 }
 
+// HIP keeps errors for who asks next: that the process has asked for it before is none of the caller's.
+TEST_P(CudaDevices, WhoIsReachedAlreadyIsNoError) {
+  devices_[1]->reach(*devices_[0]);
+  Device::open(driver_, 1).value()->reach(*devices_[0]);
+  EXPECT_EQ(fake_.count("cuCtxEnablePeerAccess"), 2U);
+  if (GetParam() == Api::Hip) {
+    EXPECT_EQ(codetta::test::fake_hip(CODETTA_FAKE_HIP).last_error, Status::Success);
+  }
+}
+
 TEST_P(CudaDevices, CopiesNeedNoReach) {
   fake_.can_reach = false;
   const uint32_t x = in(0, "x"), y = out(1, "y");

@@ -559,7 +559,13 @@ Status cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   const auto& awaited = *reinterpret_cast<const Event*>(event);
   if (state.looks) state.order.wait(key_of(stream), awaited.seen);
   state.log.wait(logged(stream), event);
-  if (awaited.origin == nullptr || state.capturing.count(stream) != 0) return Status::Success;
+  if (state.capturing.count(stream) != 0) {
+    const void* const origin = state.forked.count(stream) == 0 ? stream : state.forked[stream];
+    if (awaited.origin == origin) return Status::Success;
+    state.invalidated.insert(origin);
+    return static_cast<Status>(905);  // isolation: work of a capture waits for that alone
+  }
+  if (awaited.origin == nullptr) return Status::Success;
   state.capturing.insert(stream);
   state.forked[stream] = awaited.origin;
   return Status::Success;

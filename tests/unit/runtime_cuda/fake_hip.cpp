@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 #include <regex>
+#include <utility>
 
 #include "support/code_object.hpp"
 
@@ -137,9 +138,11 @@ Status hipDeviceEnablePeerAccess(DeviceId peer, unsigned flags) {
   ContextHandle context = nullptr;
   cuDevicePrimaryCtxRetain(&context, peer);
   cuDevicePrimaryCtxRelease_v2(peer);
-  return cuCtxEnablePeerAccess(context, flags);
+  const Status status = cuCtxEnablePeerAccess(context, flags);
+  if (status != Status::Success) state.last_error = status;
+  return status;
 }
-Status hipGetLastError() { return Status::Success; }
+Status hipGetLastError() { return std::exchange(state.last_error, Status::Success); }
 
 // Memory that it does not know is an error.
 Status hipDrvPointerGetAttributes(unsigned count, int* attributes, void** values, DeviceAddress address) {

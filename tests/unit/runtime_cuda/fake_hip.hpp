@@ -11,6 +11,8 @@ namespace codetta::test {
 struct FakeHip {
   int version = 60300000;  // 6.3
   int device = 0;          // the thread's (tests use one)
+  // Of the call for peers that failed last, until it is asked for.
+  runtime::cuda::Status last_error = runtime::cuda::Status::Success;
   std::string architecture = "gfx942:sramecc+:xnack-";
   // The pretended hiprtc, which is in the same library.
   int compiles = 0;
