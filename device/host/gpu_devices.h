@@ -128,6 +128,7 @@ struct DevicesHere {
   i32 count = 1, current = 0;
   bool pushed = false;  // the context of `current`, above that of device 0
   bool forked = false;  // further devices have been told to begin behind the caller's stream, which waits for none yet
+  bool told = false;    // the error's text names a device: parts of a call lie within each other
   DeviceSet* set = nullptr;
 
   DevicesHere() = default;
@@ -246,6 +247,12 @@ struct DevicesHere {
     }
     return true;
   }
+  // A stream that is part of another one's capture stays so until that ends.
+  static bool in_capture(const DeviceSet& one) {
+    int capture = cuda_driver::capture_status_none;
+    const DriverStatus asked = gpu_library.calls.stream_capturing(one.streams[1], &capture);
+    return asked != DriverStatus::Success || capture != cuda_driver::capture_status_none;
+  }
   Status take_set() {
     static constexpr i32 most_sets = 16;  // beyond, those of other streams are taken
     {
@@ -258,7 +265,7 @@ struct DevicesHere {
         other = one;
         if (one->caller == at[0].stream) break;
       }
-      if (other != nullptr && (other->caller == at[0].stream || sets >= most_sets)) {
+      if (other != nullptr && (other->caller == at[0].stream || (sets >= most_sets && !in_capture(*other)))) {
         set = other;
         set->taken = true;
         set->caller = at[0].stream;
@@ -362,8 +369,9 @@ inline void restore(DevicesFrame& frame, const DeviceMarks& marks) {
 }
 
 // Of a call that failed: on which device.
-inline Status named(Status status, const DevicesHere& here) {
-  if (status != gpu_failed && status != no_memory && status != wrong_machine) return status;
+inline Status named(Status status, DevicesHere& here) {
+  if (here.told || (status != gpu_failed && status != no_memory && status != wrong_machine)) return status;
+  here.told = true;
   const size_t length = strlen(error_text);
   const GpuDevice& device = *here.at[here.current].device;
   snprintf(error_text + length, sizeof error_text - length, "; on device %d of the program, which is %s, device %d",

@@ -376,6 +376,30 @@ TEST_F(GpuDevices, CallsOfTheDriverThatFail) {
   EXPECT_GT(on_one, 5U);
 }
 
+// Also in a part behind a size that the call computes, which lies in the others.
+TEST_F(GpuDevices, AFailureNamesItsDeviceOnce) {
+  DevicesPackage p;
+  const Dim n = Dim::symbol("n");
+  const uint32_t count = p.buffer("count", Role::Argument, 1, DType::i32, {}),
+                 late = p.buffer("late", Role::Temporary, 1, DType::i32, {}),
+                 there = p.buffer("there", Role::Temporary, 1, f32, {n});
+  p.put_on_one(Allocate{late}, Copy{count, late}, DefineSymbol{"n", late, 0, DefineSymbol::From::Value},
+               Allocate{there}, Fill{there}, Free{there}, Free{late});
+  p.put(Return{});
+  const PackageRef package = p.done();
+  load("once", package);
+  const std::vector<TensorView> views = tensors(*package);
+  *views[0].as<int32_t>() = 3;
+  gpu_.fake.fail["cuMemsetD8Async"] = Status::Unknown;
+  EXPECT_EQ(library_.call("f", views), -8);
+  const std::string told = library_.error(),
+                    device = "; on device 1 of the program, which is Pretended GPU 1, device 1";
+  EXPECT_EQ(told.find("; on device"), told.size() - device.size()) << told;
+  EXPECT_TRUE(told.ends_with(device)) << told;
+  gpu_.fake.fail.clear();
+  EXPECT_EQ(library_.call("f", views), 0) << library_.error();
+}
+
 TEST_F(GpuDevices, LoadsLeaveNothing) {
   DevicesPackage p = there_and_back();
   const PackageRef package = p.done();
@@ -428,6 +452,40 @@ TEST_F(GpuDevices, Captures) {
   });
   EXPECT_EQ(library_.error().substr(0, 6), "E0646:") << library_.error();
   EXPECT_TRUE(refused) << "the capture stays valid: " << refused.error().render();
+}
+
+// More streams than are kept for: what is part of a capture is not taken by calls of other streams.
+TEST_F(GpuDevices, CapturesOfManyStreams) {
+  DevicesPackage p;
+  const uint32_t x = p.buffer("x", Role::Argument, 0, f32, {size(8)}),
+                 y = p.buffer("y", Role::Output, 1, f32, {size(8)});
+  p.put(Copy{x, y}, Return{});
+  const PackageRef package = p.done();
+  load("many", package);
+  const auto driver = runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value();
+  const runtime::cuda::DriverTable& call = driver->call();
+  std::vector<runtime::cuda::OwnedStream> streams;
+  std::vector<std::vector<TensorView>> views;
+  for (int i = 0; i < 20; ++i) {
+    streams.push_back(runtime::cuda::OwnedStream::make(gpu_.device).value());
+    views.push_back(tensors(*package));
+  }
+  const auto another = runtime::cuda::OwnedStream::make(gpu_.device).value();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(call.stream_begin_capture(streams[i].get(), runtime::cuda::capture_mode_relaxed), Status::Success);
+    ASSERT_EQ(library_.call("f", views[i], nullptr, 0, streams[i].get()), 0) << i << library_.error();
+  }
+  EXPECT_EQ(gpu_.fake.capturing.size(), 40U);
+  for (const auto& stream : streams) {
+    runtime::cuda::GraphHandle graph = nullptr;
+    EXPECT_EQ(call.stream_end_capture(stream.get(), &graph), Status::Success);
+    if (graph != nullptr) (void)call.graph_destroy(graph);
+  }
+  // Then they are taken again.
+  const size_t kept = gpu_.fake.streams.size();
+  ASSERT_EQ(library_.call("f", views[0], nullptr, 0, another.get()), 0) << library_.error();
+  EXPECT_EQ(gpu_.fake.streams.size(), kept);
+  EXPECT_EQ(wrong(), "");
 }
 
 // Calls of several threads, each on a stream of its own, have streams of device 1 of their own.
