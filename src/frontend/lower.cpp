@@ -246,10 +246,24 @@ void Lowerer::enter_device(const ast::Statement& statement) {
   }
 }
 
+std::optional<uint32_t> Lowerer::place_of(ValueId value) {
+  const ir::Function& function = builder_.function();
+  for (size_t v = places_.size(); v <= value.index(); ++v) {
+    const ir::Value& made = function.values[v];
+    const auto* device = std::get_if<ir::DeviceAttr>(&made.attr);
+    std::optional<uint32_t> place = device != nullptr ? std::optional(device->device) : std::nullopt;
+    for (size_t o = made.op == types::Op::cond ? 1 : 0; o < made.operands.size() && !place; ++o)
+      place = places_[made.operands[o].index()];
+    places_.push_back(place);
+  }
+  return places_[value.index()];
+}
+
 ValueId Lowerer::brought(const Scope& scope, std::string_view name, ValueId value, Span span) {
   if (!device() || !value.valid()) return value;
+  const std::optional<uint32_t> place = place_of(value);
   const auto made = scope.devices.find(name);
-  if (made != scope.devices.end() && made->second == device()) return value;
+  if (place ? place == device() : made != scope.devices.end() && made->second == device()) return value;
   ir::Function& function = builder_.function();
   const bool parameter = value.index() < function.parameters.size();
   const bool number =

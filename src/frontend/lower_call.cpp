@@ -521,6 +521,7 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
   }
   FunctionBuilder outer = std::exchange(builder_, FunctionBuilder{ir::Function{}, &report_});
   std::vector<std::optional<uint32_t>> blocks = std::exchange(devices_, {});  // it runs where its operands lie
+  std::vector<std::optional<uint32_t>> places = std::exchange(places_, {});
   builder_.set_inside(outer);
   ir::Function& body = builder_.function();
   body.source = module_.source;
@@ -537,6 +538,7 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
   const Values values = run(scope, false);
   active_.pop_back();
   devices_ = std::move(blocks);
+  places_ = std::move(places);
   elsewhere_ -= outer.function().values.size();
   bool good = !values.empty() && values.size() <= max_outputs;
   if (values.size() > max_outputs) {

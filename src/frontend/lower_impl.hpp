@@ -55,7 +55,9 @@ class Lowerer {
   Values run(Scope& scope, bool entry);
   void assign(Scope& scope, const ast::Statement& statement);
   void enter_device(const ast::Statement& statement);
-  // In a block of a device: the value there, which is brought unless it was made there.
+  // Where to_device, or a block, has brought what it is made of; none where none of that is said.
+  std::optional<uint32_t> place_of(ValueId value);
+  // In a block of a device: the value there, which is brought unless it lies there or was made there of nothing else.
   ValueId brought(const Scope& scope, std::string_view name, ValueId value, diag::Span span);
   void define(Scope& scope, diag::Span name, ValueId value);
   Values helper_return(Scope& scope, const ast::Statement& statement);
@@ -129,6 +131,7 @@ class Lowerer {
   size_t elsewhere_ = 0;       // values of branches that are done, and calls
   // Of blocks `with device(n):` around the statement, the last one inside; of the function that is lowered.
   std::vector<std::optional<uint32_t>> devices_;
+  std::vector<std::optional<uint32_t>> places_;  // by value of that function, as far as asked for
   [[nodiscard]] std::optional<uint32_t> device() const { return devices_.empty() ? std::nullopt : devices_.back(); }
   bool stopped_ = false;
 };

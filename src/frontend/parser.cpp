@@ -205,8 +205,11 @@ void Parser::block(std::string_view what) {
 bool Parser::device_block() {
   if (!at_word("with")) return false;
   const std::string_view rest = module_.source->text().substr(token_.span.end);
-  const size_t word = rest.find_first_not_of(" \t");
-  if (word == std::string_view::npos || !rest.substr(word).starts_with("device(")) return false;
+  constexpr std::string_view blanks = " \t", name = "device";
+  const size_t word = rest.find_first_not_of(blanks);
+  if (word == std::string_view::npos || !rest.substr(word).starts_with(name)) return false;
+  const size_t behind = rest.find_first_not_of(blanks, word + name.size());
+  if (behind == std::string_view::npos || rest[behind] != '(') return false;
   const uint32_t begin = token_.span.begin;
   ast::Statement statement;
   statement.kind = ast::StatementKind::Device;

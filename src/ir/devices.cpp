@@ -2,6 +2,7 @@
 #include "ir/devices.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -134,6 +135,12 @@ std::optional<MixedDevices> find_mixed(const Graph& graph, std::optional<uint32_
 
 namespace {
 
+// What is brought there, by way of other devices or not.
+NodeId brought_from(const Graph& graph, NodeId node) {
+  while (graph.node(node).op == Op::to_device) node = graph.operands(node)[0];
+  return node;
+}
+
 // By input of the program: where its uses bring it.
 std::vector<uint32_t> homes_of(const Graph& graph) {
   std::vector<uint32_t> homes(graph.inputs().size(), anywhere);
@@ -145,26 +152,23 @@ std::vector<uint32_t> homes_of(const Graph& graph) {
     uint32_t& home = homes[operand.index()];
     home = home == anywhere || home == device ? device : 0;
   };
-  std::vector<bool> elsewhere(graph.size());
+  std::vector<bool> elsewhere(graph.size());  // by node: whether it is more than brought on
   for (size_t i = 0; i < graph.size(); ++i) {
-    const NodeId node(i);
-    const bool brings = graph.node(node).op == Op::to_device;
-    for (const NodeId operand : graph.operands(node)) {
-      if (brings) {
-        use(operand, graph.attr_as<DeviceAttr>(node).device);
-      } else {
-        elsewhere[operand.index()] = true;
-      }
-    }
+    if (graph.node(NodeId(i)).op == Op::to_device) continue;
+    for (const NodeId operand : graph.operands(NodeId(i))) elsewhere[operand.index()] = true;
   }
   for (const GraphOutput& output : graph.outputs()) elsewhere[output.node.index()] = true;
+  for (size_t i = 0; i < graph.size(); ++i) {
+    if (graph.node(NodeId(i)).op == Op::to_device && elsewhere[i])
+      use(brought_from(graph, NodeId(i)), graph.attr_as<DeviceAttr>(NodeId(i)).device);
+  }
   for (size_t i = 0; i < homes.size(); ++i) {
     if (homes[i] == anywhere || elsewhere[i]) homes[i] = 0;
   }
   return homes;
 }
 
-// Whether each user of the node has another operand that lies on the device anyway, so that it need not be said.
+// Whether each user of the node has another operand that lies on the node's device anyway, so that it need not be said.
 std::vector<bool> said_otherwise(const Graph& graph, const std::vector<uint32_t>& fixed) {
   std::vector<bool> otherwise(graph.size(), true);
   for (const GraphOutput& output : graph.outputs()) otherwise[output.node.index()] = false;
@@ -173,12 +177,54 @@ std::vector<bool> said_otherwise(const Graph& graph, const std::vector<uint32_t>
   };
   for (size_t i = 0; i < graph.size(); ++i) {
     const auto operands = graph.operands(NodeId(i));
-    const bool tensors = std::any_of(operands.begin(), operands.end(), [&](NodeId operand) {
-      return fixed[operand.index()] != anywhere && !brings_anything(operand);
-    });
-    for (const NodeId operand : operands) otherwise[operand.index()] = otherwise[operand.index()] && tensors;
+    for (const NodeId operand : operands) {
+      if (!brings_anything(operand)) continue;
+      const bool tensors = std::any_of(operands.begin(), operands.end(), [&](NodeId other) {
+        return fixed[other.index()] == fixed[operand.index()] && !brings_anything(other);
+      });
+      otherwise[operand.index()] = otherwise[operand.index()] && tensors;
+    }
   }
   return otherwise;
+}
+
+// Without what branches and loops bring to where it lies: there it would be copied, in each turn.
+Result<Graph> without_idle(const Graph& graph, std::optional<uint32_t> around) {
+  const std::vector<uint32_t> fixed = fixed_devices(graph, around);
+  const std::vector<uint32_t> devices = resolved(graph, fixed, around.value_or(0));
+  GraphBuilder builder(graph.source());
+  std::vector<NodeId> now(graph.size());
+  for (const GraphInput& input : graph.inputs()) now[input.node.index()] = builder.add_input(graph, input);
+  for (size_t i = graph.inputs().size(); i < graph.size(); ++i) {
+    const NodeId node(i);
+    if (graph.node(node).op == Op::to_device) {
+      const NodeId from = graph.operands(node)[0];
+      if (fixed[from.index()] == fixed[i]) {
+        now[i] = now[from.index()];
+        continue;
+      }
+    }
+    std::vector<NodeId> operands;
+    for (const NodeId operand : graph.operands(node)) operands.push_back(now[operand.index()]);
+    Attr attr = graph.attr(node);
+    const auto settle = [&](GraphRef& child) -> Result<void> {
+      CODETTA_TRY(Graph settled, without_idle(*child, devices[i]));
+      child = std::make_shared<const Graph>(std::move(settled));
+      return {};
+    };
+    if (auto* branches = std::get_if<CondAttr>(&attr)) {
+      CODETTA_CHECK_OK(settle(branches->then));
+      CODETTA_CHECK_OK(settle(branches->otherwise));
+    } else if (auto* loop = std::get_if<WhileAttr>(&attr)) {
+      CODETTA_CHECK_OK(settle(loop->condition));
+      CODETTA_CHECK_OK(settle(loop->body));
+    }
+    now[i] = builder.add_unchecked(graph.node(node).op, operands, std::move(attr), graph.type(node), graph.span(node),
+                                   graph.name_hint(node));
+  }
+  for (const GraphOutput& output : graph.outputs())
+    builder.add_output(output.name, now[output.node.index()], output.dtype);
+  return std::move(builder).finish();
 }
 
 }  // namespace
@@ -211,8 +257,7 @@ Result<Graph> placed(Graph graph) {
     std::vector<NodeId> operands;
     for (const NodeId operand : graph.operands(node)) operands.push_back(now[operand.index()]);
     if (graph.node(node).op == Op::to_device) {
-      NodeId from = graph.operands(node)[0];
-      while (graph.node(from).op == Op::to_device) from = graph.operands(from)[0];
+      const NodeId from = brought_from(graph, node);
       const bool there = fixed[from.index()] == graph.attr_as<DeviceAttr>(node).device;
       const bool free = fixed[from.index()] == anywhere && (graph.type(from).weak || otherwise[i]);
       if (there || free) {
@@ -232,7 +277,7 @@ Result<Graph> placed(Graph graph) {
     return located(at, mixed->complaint, at.node(mixed->node).op, at.operands(mixed->node), at.attr(mixed->node),
                    at.span(mixed->node), {});
   }
-  return result;
+  return has_children(result) ? without_idle(result, {}) : std::move(result);
 }
 
 Result<Graph> with_devices_of(Graph graph, const Graph& before) {

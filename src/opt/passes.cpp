@@ -168,8 +168,13 @@ Result<Optimized> optimize_graph(const ir::Graph& graph, const RunOptions& optio
   if (!options.stop_after.empty()) CODETTA_CHECK_OK(check_name(options.stop_after));
   for (const std::string& name : options.skip) CODETTA_CHECK_OK(check_name(name));
   Optimized result{graph, {}};
+  // A rule may leave a value that needs no tensors and lies anywhere (where(c, x, x) = x). Where a branch or a loop of
+  // it would move to another device than its results are used on, the pass is left out.
+  const bool devices = !inside && ir::uses_devices(graph) && !ir::find_mixed(graph);
+  const auto moves = [&](const ir::Graph& next) { return devices && ir::find_mixed(next).has_value(); };
   if (has_children(graph)) {
-    CODETTA_TRY(result.graph, with_optimized_children(graph, options));
+    CODETTA_TRY(ir::Graph next, with_optimized_children(graph, options));
+    if (!moves(next)) result.graph = std::move(next);
   }
   for (const Pass& pass : all_passes) {
     PassRecord& record = result.passes.emplace_back();
@@ -179,6 +184,10 @@ Result<Optimized> optimize_graph(const ir::Graph& graph, const RunOptions& optio
     if (!record.skipped) {
       const auto start = std::chrono::steady_clock::now();
       CODETTA_TRY(ir::Graph next, pass.run(result.graph, record.fired));
+      if (moves(next)) {
+        next = result.graph;
+        record.fired.clear();
+      }
       record.microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
       std::erase_if(record.fired, [](const Fired& f) { return f.count == 0; });
       if (options.verify) {

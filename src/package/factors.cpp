@@ -72,13 +72,23 @@ size_t dims_seen_as(const FactorDim& dim, const std::vector<types::Dim>& shape) 
 
 std::vector<DimsAsOne> dims_as_one(const Package& package, const LaunchKernel& launch) {
   std::vector<DimsAsOne> found;
+  const EpilogueProgram& program = package.kernels[launch.kernel].epilogue;
+  const bool makes_b = program.makes_b() || (launch.product && !launch.product->b_made.empty());
   for (const uint32_t b : factors_read(package, launch)) {
     const Buffer& buffer = package.buffers[b];
     if (buffer.role != Buffer::Role::Argument && buffer.role != Buffer::Role::Output) continue;
-    for (const FactorDim& dim : b == launch.product->a ? launch.product->a_view : launch.product->b_view) {
-      const DimsAsOne one{b, dim.dim, dims_seen_as(dim, buffer.shape)};
-      if (one.count > 1 && std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
-    }
+    // One tensor may be A and B, and be seen in two ways.
+    const Product& product = *launch.product;
+    const auto look = [&](const FactorView& view) {
+      for (const FactorDim& dim : view) {
+        const DimsAsOne one{b, dim.dim, dims_seen_as(dim, buffer.shape)};
+        if (one.count > 1 && std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
+      }
+    };
+    if (b == product.a && !program.makes_a()) look(product.a_view);
+    bool is_b = false;
+    for (size_t i = 0; i < product.products() && !makes_b; ++i) is_b = is_b || product.factor_b(i) == b;
+    if (is_b) look(product.b_view);
   }
   return found;
 }

@@ -100,6 +100,25 @@ for a in (x, moved(x, (1, 0, 2, 3)), moved(x, (2, 1, 0, 3)), np.zeros((3, 5, 3, 
 """
 
 
+# One tensor is both factors, and other dims of it are seen as one.
+BOTH_FACTORS = """def square(x: f32[4, 2, 2, 8]):
+    y = reshape(x, (8, 16)) @ reshape(x, (16, 8))
+    return y
+"""
+PYTHON_BOTH_FACTORS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import both_factors_module as module, numpy as np
+values = np.random.default_rng(6).standard_normal((4, 2, 2, 8), np.float32)
+for gaps in ((0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 1)):
+    x = np.zeros([n + gap for n, gap in zip((4, 2, 2), gaps)] + [8], np.float32)[:4, :2, :2]
+    x[...] = values
+    y = np.zeros((8, 8), np.float32)
+    assert module.call(x, y) == 0, (gaps, module.get_last_error())
+    assert np.allclose(y, values.reshape(8, 16) @ values.reshape(16, 8), atol=1e-4), gaps
+"""
+
+
 class Laid:
     """The elements of a dense tensor, somewhere in memory of their own: `strides` in elements, from `begin` on."""
 
@@ -277,6 +296,16 @@ class Layouts(unittest.TestCase):
         build(AS_ONE, "as_one")
         (WORK / "as_one_module.py").write_text(codetta("emit", WORK / "as_one.py", "--what=python").stdout)
         run(sys.executable, "-B", "-c", PYTHON_AS_ONE, WORK)
+
+    def test_one_tensor_as_both_factors(self):
+        library = Library(build(BOTH_FACTORS, "both_factors")[0], "both_factors")
+        moved, y = Laid(None, (4, 2, 2, 8), (48, 24, 8, 1), 0), dense((8, 8))
+        code = library("square_tensors", (Tensor * 2)(moved.tensor(), y.tensor()), ctypes.c_int32(2), None, ctypes.c_int64(0), None)
+        self.assertEqual(code, 0, library.text())
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("there is no NumPy")
+        (WORK / "both_factors_module.py").write_text(codetta("emit", WORK / "both_factors.py", "--what=python").stdout)
+        run(sys.executable, "-B", "-c", PYTHON_BOTH_FACTORS, WORK)
 
     def test_what_has_its_place_costs_nothing(self):
         """Constants lie as the library has them: only the scores of the digits have kernels of two forms."""

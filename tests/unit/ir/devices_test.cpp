@@ -84,6 +84,25 @@ TEST(Devices, ParametersAreLaidWhereTheyAreUsed) {
   EXPECT_TRUE(ir::verify(*placed));
 }
 
+// w is used on device 1 alone, by way of device 0.
+TEST(Devices, ParametersAreNotLaidOnTheWay) {
+  GraphBuilder builder;
+  const ir::TensorType type{DType::f32, false, {types::Dim::constant(4)}};
+  const NodeId w = builder.add_input("w", type);
+  const auto bring = [&](NodeId node, uint32_t device) {
+    const NodeId operands[] = {node};
+    return builder.add(Op::to_device, operands, ir::DeviceAttr{device}).value();
+  };
+  const NodeId there[] = {bring(bring(w, 0), 1)};
+  builder.add_output("y", builder.add(Op::relu, there).value(), DType::f32);
+  auto graph = std::move(builder).finish();
+  ASSERT_TRUE(graph);
+  const auto placed = ir::placed(*std::move(graph));
+  ASSERT_TRUE(placed) << placed.error().render();
+  EXPECT_EQ(placed->inputs()[0].device, 1);
+  EXPECT_EQ(ir::print(*placed).find("to_device"), std::string::npos) << ir::print(*placed);
+}
+
 TEST(Devices, OutputsStayWhereTheyWere) {
   const auto before = read(two_stages);
   ASSERT_TRUE(before);

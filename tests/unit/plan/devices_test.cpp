@@ -191,6 +191,17 @@ TEST(PlanDevices, BlocksBringWhatTheyUse) {
        "def f" + parameters +
            "    g = to_device(h, 1) * 2.0\n    k = to_device(g, 2) @ to_device(w, 2)\n    y = g - to_device(k, 1)\n"
            "    return y\n");
+  same("def f" + parameters + "    with\tdevice (1) :\n        y = h @ w\n    return y\n",
+       "def f" + parameters + "    y = to_device(h, 1) @ to_device(w, 1)\n    return y\n");
+  // What lies elsewhere although the block has made it.
+  same("def g(a, b):\n    with device(1):\n        return a @ b\ndef f" + parameters +
+           "    with device(2):\n        k = to_device(h, 0)\n        t = g(k, v)\n        y = t + k @ w\n        u = "
+           "g(h, v)\n"
+           "        z = u @ w\n    return y, z\n",
+       "def f" + parameters +
+           "    c = to_device(h, 2)\n    k = to_device(h, 0)\n    l = to_device(k, 2)\n    e = to_device(l, 1)\n"
+           "    y = to_device(e @ to_device(v, 1), 2) + l @ to_device(w, 2)\n"
+           "    z = to_device(to_device(c, 1) @ to_device(v, 1), 2) @ to_device(w, 2)\n    return y, z\n");
   // Functions run there, whether they are inlined or not.
   const std::string functions =
       "def stage(a, b):\n    y = a @ b\n    return y\ndef more(i, a):\n    return i < 2\n"
@@ -199,6 +210,48 @@ TEST(PlanDevices, BlocksBringWhatTheyUse) {
            "    with device(3):\n        g = stage(h, w)\n        _, y = while_loop(more, turn, 0, g)\n    return y\n",
        functions + "def f" + parameters +
            "    g = stage(to_device(h, 3), to_device(w, 3))\n    _, y = while_loop(more, turn, 0, g)\n    return y\n");
+}
+
+// Functions of a loop say once more where they run: what lies there is not copied in each turn.
+TEST(PlanDevices, LoopsDoNotBringWhatIsThere) {
+  const auto plan = devices_plan(
+      "def more(i, a, b):\n    return i < 5\n"
+      "def turn(i, a, b):\n    with device(1):\n        c = relu(a)\n        d = c @ b\n    return i + 1, d, b\n"
+      "def f(a: f32[8, 8], b: f32[8, 8]):\n    with device(1):\n        _, y, z = while_loop(more, turn, 0, a, b)\n"
+      "        w = y + z\n    return w\n");
+  ASSERT_TRUE(plan) << plan.error().render();
+  expect_sound(*plan);
+  for (const package::StepList& list : plan->step_lists) {
+    for (const package::Step& step : list) {
+      const auto* copy = std::get_if<package::Copy>(&step);
+      EXPECT_TRUE(copy == nullptr || plan->buffers[copy->source].name != "b") << plan::to_string(*plan);
+    }
+  }
+}
+
+// What is made of no tensor may lie anywhere, but not where another device is written.
+TEST(PlanDevices, WhatIsSaidToLieSomewhereDoes) {
+  const auto mixed = devices_plan("def f(x: f32[4]):\n    y = to_device(cast(arange(4), f32), 1) + x\n    return y\n");
+  ASSERT_FALSE(mixed);
+  EXPECT_EQ(mixed.error().code(), 234) << mixed.error().render();
+  const auto there =
+      devices_plan("def f(x: f32[4]):\n    y = to_device(cast(arange(4), f32), 1) + to_device(x, 1)\n    return y\n");
+  ASSERT_TRUE(there) << there.error().render();
+  EXPECT_EQ(course_of(*there, there->steps), "1");
+  const std::string branches = "def yes(s):\n    return s + 1.0\ndef no(s):\n    return s * 2.0\n";
+  const auto branch = devices_plan(
+      branches + "def f(p: bool[1]):\n    y = cond(p, yes, no, to_device(cast(arange(4), f32), 1))\n    return y\n");
+  ASSERT_TRUE(branch) << branch.error().render();
+  expect_sound(*branch);
+  EXPECT_EQ(device_of(*branch, "y"), 1U);
+  // where(a > 0, i, i) is i, which needs no tensors: the branch stays where it was.
+  const auto stays =
+      devices_plan(branches +
+                   "def f(p: bool[1], x: f32[4], w: f32[4]):\n    a = to_device(x, 1)\n    i = cast(arange(4), f32)\n"
+                   "    y = cond(p, yes, no, where(a > 0.0, i, i)) * to_device(w, 1)\n    return y\n");
+  ASSERT_TRUE(stays) << stays.error().render();
+  expect_sound(*stays);
+  EXPECT_EQ(device_of(*stays, "y"), 1U);
 }
 
 TEST(PlanDevices, RandomProgramsHaveNoDefect) {

@@ -148,6 +148,22 @@ TEST(FactorViews, SeveralDimsAreRowsOrColumns) {
   }
 }
 
+// A tensor that is both factors, and seen in two ways: dims 0 and 1, and 2 and 3, are one in A; 0, 1 and 2 are in B.
+TEST(FactorViews, SeveralDimsOfBothFactors) {
+  for (const char* target : {"cpu:avx2", "cuda:sm_80"}) {
+    const auto plan = views_on(target,
+                               "def f(x: f32[4, 2, 2, 8]):\n    y = reshape(x, (8, 16)) @ reshape(x, (16, 8))\n"
+                               "    return y\n");
+    ASSERT_TRUE(plan) << plan.error().render();
+    ASSERT_EQ(found_views(*plan).views, 2u) << target << plan::to_string(*plan);
+    std::vector<std::pair<int, size_t>> dims;
+    for (const package::DimsAsOne& one : package::dims_as_one(test::package_of(*plan)))
+      dims.emplace_back(one.last, one.count);
+    std::sort(dims.begin(), dims.end());
+    EXPECT_EQ(dims, (std::vector<std::pair<int, size_t>>{{0, 2}, {1, 3}, {2, 2}})) << target;
+  }
+}
+
 // The product is the one of a matrix: kernels are ranked as for that.
 TEST(FactorViews, SeveralDimsAreAsManyRows) {
   for (const char* target : {"cpu:avx2", "cuda:sm_90a", "hip:gfx942"}) {
