@@ -324,19 +324,35 @@ def _bound(array, name, dtype, rank, written):
     return array
 
 
+def _device_of(driver, context, here):
+    """The device of memory of this context: cuda.bindings 13.3 tells the ordinal 0 of all memory. Memory without a
+    context, of a pool, is taken for that of `here`, the device of the current context."""
+    before = _cu("Failed to find the current context", driver.cuCtxGetCurrent())
+    if int(context) in (0, int(before)):
+        return here
+    _cu("Failed to enter a context", driver.cuCtxSetCurrent(context))
+    try:
+        return int(_cu("Failed to find the context's device", driver.cuCtxGetDevice()))
+    finally:
+        driver.cuCtxSetCurrent(before)
+
+
 def _placed(array, name):
     """The device can read it: its own memory, managed memory, or host memory that the driver knows."""
     if not array.size:
         return
     call, driver = _now.call, _now.call.engine.driver
     facts = [getattr(driver.CUpointer_attribute, "CU_POINTER_ATTRIBUTE_" + fact)
-             for fact in ("MEMORY_TYPE", "IS_MANAGED", "DEVICE_ORDINAL")]
-    kind, managed, device = _cu(f"Failed to ask where {name} lies",
-                                driver.cuPointerGetAttributes(len(facts), facts, array.data))
-    here = int(call.context.device)
-    if managed or int(kind) == 1 or (int(kind) == 2 and int(device) == here):
+             for fact in ("MEMORY_TYPE", "IS_MANAGED", "DEVICE_ORDINAL", "CONTEXT")]
+    kind, managed, device, context = _cu(f"Failed to ask where {name} lies",
+                                         driver.cuPointerGetAttributes(len(facts), facts, array.data))
+    if managed or int(kind) == 1:
         return
-    what = f"memory of device {int(device)}" if int(kind) == 2 else "host memory that the device can not read"
+    here = int(call.context.device)
+    device = int(device) or _device_of(driver, context, here)
+    if int(kind) == 2 and device == here:
+        return
+    what = f"memory of device {device}" if int(kind) == 2 else "host memory that the device can not read"
     _fail(f"E0648: {name} does not lie on device {here}: its address {array.data:#x} is {what}")
 
 

@@ -44,8 +44,9 @@ CUdevice_attribute = _enumeration(
     CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH=95, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN=97,
     CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE=109, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED=127,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76)
-CUpointer_attribute = _enumeration("CUpointer_attribute", CU_POINTER_ATTRIBUTE_MEMORY_TYPE=2,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED=8, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL=9)
+CUpointer_attribute = _enumeration("CUpointer_attribute", CU_POINTER_ATTRIBUTE_CONTEXT=1,
+                                   CU_POINTER_ATTRIBUTE_MEMORY_TYPE=2, CU_POINTER_ATTRIBUTE_IS_MANAGED=8,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL=9)
 CUlaunchAttributeID = _enumeration("CUlaunchAttributeID", CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW=1,
                                    CU_LAUNCH_ATTRIBUTE_COOPERATIVE=2, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4,
                                    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6)
@@ -258,7 +259,8 @@ def cuMemAlloc(count):
 
 def cuPointerGetAttributes(count, attributes, address):
     kind, managed, device = PLACES.get(address, (2, False, 0))
-    values = {2: kind, 8: managed, 9: device}
+    # The ordinal as cuda.bindings 13.3 tells it: of all memory 0.
+    values = {1: HOME if device == 0 else 100 + device if device > 0 else 0, 2: kind, 8: managed, 9: 0}
     return _call("cuPointerGetAttributes"), [values[int(attribute)] for attribute in attributes[:count]]
 
 
