@@ -7,6 +7,7 @@
 #include "driver/device_access.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
+#include "ir/attr.hpp"
 #include "package/gpu_steps.hpp"
 
 namespace codetta::driver {
@@ -101,7 +102,8 @@ Result<void> OneRun::run(Execution& execution) const {
         .reason("sizes are found in the run: in device memory, or by what a function allocates")
         .help("run the program outside of the capture, or pass sizes as scalars");
   }
-  const int64_t workspace = execution.workspace_size();
+  int64_t workspace = 0;
+  for (uint32_t place = 0; place < ir::max_devices; ++place) workspace += execution.workspace_size(place);
   if (workspace != 0 && capturing) {
     return diag::error(diag::Code::capture_active, "this can not be done while a stream is being captured")
         .reason(fmt::format("the kernel needs a workspace of {} bytes, which would not live as long as the graph",

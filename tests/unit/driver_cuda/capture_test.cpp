@@ -60,6 +60,32 @@ TEST_F(CudaCapture, E0646WorkspacesMustOutliveTheGraph) {
   replay(stream);
 }
 
+TEST_F(CudaCapture, E0646AlsoThoseOfFurtherDevices) {
+  Context c = context();
+  const Program program = Program::parse(
+                              "def f(x: f32[32, 16], w: f32[16, 24]):\n"
+                              "    s = relu(x)\n    y = to_device(x, 1) @ to_device(w, 1)\n    return s, y\n",
+                              "f.py")
+                              .value();
+  const CompiledProgram compiled = compile(program, {Backend::cuda, {}, ""}, {}, c).value();
+  const Device first = Device::open(Backend::cuda, 0, c).value(), second = Device::open(Backend::cuda, 1, c).value();
+  const DeviceTensor x = DeviceTensor::make(first, f32, {32, 16}).value(),
+                     w = DeviceTensor::make(second, f32, {16, 24}).value(),
+                     s = DeviceTensor::make(first, f32, {32, 16}).value(),
+                     y = DeviceTensor::make(second, f32, {32, 24}).value();
+  const std::vector<NamedArgument> arguments = {{"x", x.view()}, {"w", w.view()}, {"s", s.view()}, {"y", y.view()}};
+  {
+    const Execution execution = compiled.prepare(arguments).value();
+    ASSERT_EQ(execution.workspace_size(), 0);
+    ASSERT_GT(execution.workspace_size(1), 0) << "where x is brought to";
+  }
+  const DeviceStream stream = DeviceStream::make(first).value();
+  begin(stream);
+  expect(compiled.run(arguments, stream), Code::capture_active, "needs a workspace of");
+  EXPECT_TRUE(fake_.invalidated.empty());
+  replay(stream);
+}
+
 TEST_F(CudaCapture, PreparingLeavesCapturesValid) {
   Context c = context();
   const Problem p = problem(c, f32, reducing, m, 136);
