@@ -161,8 +161,8 @@ function(codetta_common_test_headers target)
   endif()
 endfunction()
 
-# What every piece of test code is compiled with. Files of a program are compiled as one, as those of rooms are; names of
-# one that hide those of another there are found by builds without CODETTA_UNITY.
+# What every piece of test code is compiled with. Files of a program are compiled as one, as those of rooms are, so that
+# locals of one may hide names of another: no warning about that, with CODETTA_UNITY or without.
 function(codetta_test_code target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;LINKS;ALONE")
   list(TRANSFORM arg_DEPENDS PREPEND codetta_)
@@ -173,7 +173,7 @@ function(codetta_test_code target)
   target_compile_definitions(${target} PRIVATE CODETTA_SOURCE_DIR="${CODETTA_ROOT}")
   codetta_common_test_headers(${target})
   codetta_unity(${target} BATCH 16 ALONE ${arg_ALONE})
-  set_target_properties(${target} PROPERTIES CODETTA_SHADOWS ${CODETTA_UNITY})
+  set_target_properties(${target} PROPERTIES CODETTA_SHADOWS ON)
 endfunction()
 
 # codetta_test_objects(<name> SOURCES <cpp>... DEPENDS <room>... [ALONE <cpp>...])

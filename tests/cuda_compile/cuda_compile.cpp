@@ -15,11 +15,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "base/files.hpp"
+#include "compile_gate/choice.hpp"
 #include "device/embedded.hpp"
 #include "early.hpp"
 #include "toolchain/nvrtc.hpp"
@@ -29,67 +28,11 @@ namespace codetta::cuda_compile {
 namespace {
 
 struct Options {
-  std::string slice, only, nvrtc, write;
-  size_t count = SIZE_MAX, part = 1, parts = 1;
+  compile_gate::Choice choice;
+  std::string nvrtc, write;
   int jobs = 2, rounds = 1;
-  bool list = false, times = false;
+  bool times = false;
 };
-
-bool parse(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
-    if (name == "--list" || name == "--times") {
-      (name == "--list" ? options.list : options.times) = true;
-      continue;
-    }
-    if (i + 1 == argc) return false;
-    const char* value = argv[++i];
-    if (name == "--slice") {
-      options.slice = value;
-    } else if (name == "--only") {
-      options.only = value;
-    } else if (name == "--nvrtc") {
-      options.nvrtc = value;
-    } else if (name == "--write") {
-      options.write = value;
-    } else if (name == "--count") {
-      options.count = std::strtoull(value, nullptr, 10);
-    } else if (name == "--part") {
-      char* slash = nullptr;
-      options.part = std::strtoull(value, &slash, 10);
-      options.parts = *slash == '/' ? std::strtoull(slash + 1, nullptr, 10) : 0;
-      if (options.part < 1 || options.part > options.parts) return false;
-    } else if (name == "--jobs") {
-      options.jobs = std::max(1, std::atoi(value));
-    } else if (name == "--rounds") {
-      options.rounds = std::max(1, std::atoi(value));
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
-
-// FNV-1a.
-uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
-  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return seed;
-}
-
-// The golden cases, and those of the others whose hashes with the slice's are the smallest.
-std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
-  std::erase_if(all, [&](const Unit& u) {
-    return u.label.find(options.only) == std::string::npos || hash_of(u.label) % options.parts != options.part - 1;
-  });
-  if (options.slice.empty()) return all;
-  const uint64_t seed = hash_of(options.slice);
-  const auto others = std::stable_partition(all.begin(), all.end(), [](const Unit& u) { return u.golden; });
-  std::stable_sort(others, all.end(),
-                   [&](const Unit& a, const Unit& b) { return hash_of(a.label, seed) < hash_of(b.label, seed); });
-  const auto kept = std::min(options.count, static_cast<size_t>(all.end() - others));
-  all.erase(others + static_cast<std::ptrdiff_t>(kept), all.end());
-  return all;
-}
 
 // Of its registers; of a stack only where it calls nothing.
 Result<void> check_fit(const Unit& unit, std::vector<toolchain::PtxasRemarks> remarks) {
@@ -116,26 +59,6 @@ bool write_all(const std::vector<Unit>& units, const std::string& folder) {
   });
 }
 
-// Of this process, in seconds.
-double processor_seconds() {
-  rusage used{};
-  ::getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
-
-// "0.20 s (median), ..."
-std::string spread_of(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  const auto at = [&](double share) {
-    return times.empty() ? 0 : times[static_cast<size_t>(share * static_cast<double>(times.size() - 1))];
-  };
-  return fmt::format("{:.3f} s (median), {:.3f} s (nine of ten), {:.3f} s (all), {} above 0.3 s", at(0.5), at(0.9),
-                     at(1), std::count_if(times.begin(), times.end(), [](double t) { return t > 0.3; }));
-}
-
 struct Times {
   double used = 1e9;     // processor time of all parts
   double longest = 1e9;  // of the one that takes longest: the clock of who has a processor for each
@@ -155,9 +78,9 @@ Result<void> time_one(const toolchain::CudaJob& job, const toolchain::Nvrtc& nvr
   part.divisible = false;
   for (const std::string& source : parts) {
     part.source = source;
-    const double before = processor_seconds();
+    const double before = compile_gate::processor_seconds(RUSAGE_SELF);
     CODETTA_CHECK_OK(nvrtc.compile(part, {}));
-    const double own = processor_seconds() - before;
+    const double own = compile_gate::processor_seconds(RUSAGE_SELF) - before;
     used += own;
     longest = std::max(longest, own);
   }
@@ -188,8 +111,8 @@ bool time_all(const std::vector<Unit>& units, const std::vector<toolchain::CudaJ
     fmt::print("{:.3f} s, {:.3f} the longest part, {:.3f} by the clock: {}\n", used[i], longest[i], clock[i],
                units[i].label);
   }
-  fmt::print("a kernel {}\nthe longest part {}\nby the clock {}\n", spread_of(used), spread_of(longest),
-             spread_of(clock));
+  fmt::print("a kernel {}\nthe longest part {}\nby the clock {}\n", compile_gate::spread_of(used),
+             compile_gate::spread_of(longest), compile_gate::spread_of(clock));
   return true;
 }
 
@@ -201,8 +124,8 @@ int run(const Options& options) {
     return 1;
   }
   const size_t total = all.size();
-  const std::vector<Unit> units = chosen(std::move(all), options);
-  if (options.list) {
+  const std::vector<Unit> units = compile_gate::chosen(std::move(all), options.choice, 1);
+  if (options.choice.list) {
     for (const Unit& unit : units) fmt::print("{}\n", unit.label);
     return 0;
   }
@@ -213,7 +136,7 @@ int run(const Options& options) {
     return 77;
   }
   fmt::print("{} of {} kernels{}, {} jobs, {} (NVRTC {})\n", units.size(), total,
-             options.slice.empty() ? "" : ", slice of " + options.slice, options.jobs, (*nvrtc)->path(),
+             options.choice.slice.empty() ? "" : ", slice of " + options.choice.slice, options.jobs, (*nvrtc)->path(),
              (*nvrtc)->version());
   std::fflush(stdout);
   std::vector<std::string> paths;
@@ -283,7 +206,12 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   codetta::cuda_compile::Options options;
-  if (!codetta::cuda_compile::parse(argc, argv, options)) {
+  const codetta::compile_gate::Option own[] = {{"--nvrtc", &options.nvrtc},
+                                               {"--write", &options.write},
+                                               {"--jobs", &options.jobs},
+                                               {"--rounds", &options.rounds},
+                                               {"--times", &options.times}};
+  if (!codetta::compile_gate::parse(argc, argv, options.choice, own)) {
     std::fputs(
         "usage: cuda_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--nvrtc FOLDER] "
         "[--list] [--times] [--rounds N] [--write FOLDER]\n",

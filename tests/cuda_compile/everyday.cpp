@@ -46,7 +46,7 @@ constexpr const char* rope =
     "def f(accum, cosines, sines): x, y = split(reshape(accum, (-1, 48, 128)), 2, dim=-1); "
     "turned = reshape(join(x * cosines - y * sines, y * cosines + x * sines, dim=-1), (-1, 6144)); "
     "D = where(col_index() < 5120, turned, accum); return D";
-constexpr const char* result = "D=out[M,N]:T";
+constexpr const char* one_result = "D=out[M,N]:T";
 constexpr const char* with_bias = "bias=tensor[N]:T D=out[M,N]:T";
 constexpr const char* with_matrix = "C=tensor[M,N]:T D=out[M,N]:T";
 constexpr const char* with_squares = "C=tensor[M,N]:T D=out[M,N]:T S=out[M,1]:f32";
@@ -54,10 +54,10 @@ constexpr const char* halved = "D=out[M,N/2]:T";
 constexpr const char* with_angles = "cosines=tensor[M,1,64]:f32 sines=tensor[M,1,64]:f32 D=out[M,N]:T";
 constexpr auto b16 = DType::bf16;
 constexpr Row rows[] = {
-    {1, {8192, 8192, 8192}, result, plain},
-    {101, {4096, 4096, 4096}, result, plain},
-    {102, {1024, 1024, 1024}, result, plain},
-    {103, {4096, 2112, 7168, b16, false, true}, result, plain},
+    {1, {8192, 8192, 8192}, one_result, plain},
+    {101, {4096, 4096, 4096}, one_result, plain},
+    {102, {1024, 1024, 1024}, one_result, plain},
+    {103, {4096, 2112, 7168, b16, false, true}, one_result, plain},
     {2, {4096, 4096, 4096, b16, false, true}, with_bias, bias_gelu},
     {3, {1024, 1024, 1024, b16, false, true}, with_bias, bias_relu},
     {104, {4096, 4096, 4096, b16, false, true}, "C=tensor[M,N]:T D=out[M,N]:T F=out[M,N]:T", aux},
@@ -76,7 +76,7 @@ constexpr Row rows[] = {
     {11, {16, 4096, 14336, b16, false, true}, with_squares, squares},
     {12, {64, 28672, 4096, b16, false, true}, halved, swiglu},
     {13, {128, 4096, 4096, b16, false, true}, with_squares, squares},
-    {106, {16, 14336, 4096, b16, false, true}, result, plain},
+    {106, {16, 14336, 4096, b16, false, true}, one_result, plain},
     {15, {2048, 57344, 8192, b16, false, true}, halved, swiglu},
     {16, {2048, 8192, 28672, b16, false, true}, with_squares, squares},
     {17, {32, 7168, 8192, b16, false, true}, halved, swiglu},
@@ -184,10 +184,10 @@ Result<Unit> unit_of(const std::string& label, const std::string& text, const st
   const Bound all = bound(bind, product);
   product.n = all.sizes.at("N");
   const auto facts = [&] {
-    ir::GemmFacts facts = test::gemm_facts(product.m, product.n, product.k, all.type);
-    facts.batched = all.sizes.contains("batch");
-    if (facts.batched) facts.batch = all.sizes.at("batch");
-    return facts;
+    ir::GemmFacts made = test::gemm_facts(product.m, product.n, product.k, all.type);
+    made.batched = all.sizes.contains("batch");
+    if (made.batched) made.batch = all.sizes.at("batch");
+    return made;
   }();
   CODETTA_TRY(const ir::Graph graph, test::bind_text(text, all.arguments, facts));
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));

@@ -6,6 +6,9 @@
 #include <optional>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "compile_gate/products.hpp"
 #include "emit/emit.hpp"
 #include "emit/gpu_steps.hpp"
 #include "golden/case.hpp"
@@ -18,6 +21,11 @@
 namespace codetta::cuda_compile {
 namespace {
 
+using compile_gate::Epilogue;
+using compile_gate::Layout;
+using compile_gate::layouts;
+using compile_gate::shape_of;
+using compile_gate::Size;
 using package::GpuGemmConfig;
 using plan::GemmShape;
 
@@ -25,80 +33,7 @@ constexpr const char* architectures[] = {"sm_80", "sm_90a", "sm_100a"};
 constexpr const char* with_few[] = {"sm_75", "sm_89"};  // instructions that are not there yet; 8-bit floats
 constexpr const char* with_variants[] = {"sm_80", "sm_90a", "sm_100a", "sm_103a"};  // the last: tcgen05 kernels only
 
-// Row-major (n) or column-major (t) factors, as BLAS names them: "tn" has consecutive k of both side by side.
-struct Layout {
-  const char* name;
-  bool a_k_major, b_k_major;
-};
-constexpr Layout layouts[] = {{"tn", true, true}, {"tt", true, false}, {"nn", false, true}, {"nt", false, false}};
-
-struct Size {
-  int64_t m, n, k;
-};
 constexpr Size sizes[] = {{4096, 4096, 4096}, {1024, 1024, 1024}, {128, 2048, 8192}, {16, 4096, 16384}};
-
-GemmShape shape_of(const Size& size, DType a, DType b, DType accumulator, const Layout& layout) {
-  GemmShape s;
-  s.m = size.m;
-  s.n = size.n;
-  s.k = size.k;
-  s.a = a;
-  s.b = b;
-  s.accumulator = accumulator;
-  s.a_row_stride = layout.a_k_major ? size.k : 1;
-  s.a_k_stride = layout.a_k_major ? 1 : size.m;
-  s.b_k_stride = layout.b_k_major ? 1 : size.n;
-  s.b_col_stride = layout.b_k_major ? size.k : 1;
-  return s;
-}
-
-struct Epilogue {
-  const char* name;  // of a file in examples/epilogues
-  std::vector<ir::BoundArgument> (*arguments)(int64_t m, int64_t n, DType type);
-};
-using test::scalar;
-using test::tensor;
-const Epilogue epilogues[] = {
-    {"relu_aux_store",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("C", t, {m, n}), scalar("alpha"), tensor("D", t, {m, n}), tensor("F", t, {m, n})};
-     }},
-    {"bias_gelu_tanh",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("bias", t, {1, n}), tensor("D", t, {m, n}), tensor("Z", t, {m, n})};
-     }},
-    {"swiglu",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("D", t, {m, n / 2})};
-     }},
-    {"residual_row_sums",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("residual", t, {m, n}), tensor("D", t, {m, n}), tensor("row_sums", DType::f32, {m, 1}),
-                          tensor("row_squares", DType::f32, {m, 1})};
-     }},
-    {"gelu_backward",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("Z", t, {m, n}), tensor("D", t, {m, n}), tensor("bias_gradient", DType::f32, {n})};
-     }},
-    {"rms_norm",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("weight", t, {n}), scalar("epsilon"), tensor("D", t, {m, n})};
-     }},
-    {"softmax",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{scalar("inverse_temperature"), tensor("D", t, {m, n}),
-                          tensor("normalizer", DType::f32, {m, 1})};
-     }},
-    {"dropout_residual",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("residual", t, {m, n}), scalar("probability"), scalar("seed", DType::i64),
-                          tensor("D", t, {m, n})};
-     }},
-    {"quantize_fp8_amax",
-     [](int64_t m, int64_t n, DType) {
-       return std::vector{scalar("scale"), tensor("D", DType::f8e4m3, {m, n}), tensor("largest", DType::f32, {1})};
-     }},
-};
 
 class Collector {
  public:
@@ -514,18 +449,18 @@ class Collector {
     // Rows that threads keep, of a number of columns that is fixed, hinted, or no multiple of a vector's.
     std::vector<std::pair<std::string, std::string_view>> cases;
     for (const char* body : bodies) cases.emplace_back(body, "[256, 128]");
-    for (const std::string_view sizes : {"[4096, 2048]", "[4096, \"n\"]", "[4096, 1000]", "[4096, 333]"}) {
+    for (const std::string_view shape : {"[4096, 2048]", "[4096, \"n\"]", "[4096, 1000]", "[4096, 333]"}) {
       for (const char* body : {"y = softmax(x * 0.125) + c", "y = softmax(x + c)",
                                "m = mean(x, dim=-1)\n    d = x - m\n    y = d * "
                                "rsqrt(mean(d * d, dim=-1) + 0.001) + c",
                                "y = x * rsqrt(mean(x * x, dim=-1) + 0.001) * c"})
-        cases.emplace_back(body, sizes);
+        cases.emplace_back(body, shape);
     }
     for (const char* arch : architectures) {
       for (const char* type : {"f32", "bf16", "f16", "f64"}) {
-        for (const auto& [body, sizes] : cases) {
+        for (const auto& [body, shape] : cases) {
           const std::string text = fmt::format(
-              "def f(x: {0}{1}, c: {0}{1}, i: i64[40]):\n    {2}\n    z = i + 1\n    return y, z\n", type, sizes, body);
+              "def f(x: {0}{1}, c: {0}{1}, i: i64[40]):\n    {2}\n    z = i + 1\n    return y, z\n", type, shape, body);
           const auto graph = test::bind_program_text(text);
           const auto plan = graph
                                 ? plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, arch}, {}, {{"n", 2048}})
@@ -547,7 +482,7 @@ class Collector {
                 unit->instead.push_back(source->text);
                 continue;
               }
-              unit = Unit{"map " + std::string(type) + std::string(sizes) + " " + candidate.name + " of " + body,
+              unit = Unit{"map " + std::string(type) + std::string(shape) + " " + candidate.name + " of " + body,
                           source->text, source->flags, source->entries.size()};
             }
             if (unit && seen_.insert(arch + unit->source).second) units_.push_back(std::move(*unit));
@@ -641,7 +576,7 @@ std::vector<Unit> all_units(std::string& problem) {
     collector.add_plain(DType::f8e4m3, second, package::MathMode::Fp8TwoLevelAccumulation);
   }
   for (const int64_t pad : {1, 2, 4}) collector.add_unaligned(pad);
-  for (const Epilogue& epilogue : epilogues) {
+  for (const Epilogue& epilogue : compile_gate::everyday_epilogues()) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
     collector.add_spread(epilogue, DType::bf16);
   }

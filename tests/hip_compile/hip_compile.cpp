@@ -18,6 +18,7 @@
 #include <string>
 
 #include "base/files.hpp"
+#include "compile_gate/choice.hpp"
 #include "device/embedded.hpp"
 #include "diag/diagnostic.hpp"
 #include "toolchain/hip_builder.hpp"
@@ -30,78 +31,10 @@ namespace {
 constexpr int64_t hip_lds_bytes = 65536;  // of a block, on all of them
 
 struct Options {
-  std::string slice, only;
-  size_t count = SIZE_MAX, part = 1, parts = 1;
+  compile_gate::Choice choice;
   int jobs = 2, rounds = 1;
-  bool list = false, registers = false, times = false, first = false;
+  bool registers = false, times = false, first = false;
 };
-
-bool parse(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
-    const std::pair<std::string_view, bool*> flags[] = {{"--list", &options.list},
-                                                        {"--registers", &options.registers},
-                                                        {"--times", &options.times},
-                                                        {"--first", &options.first}};
-    const auto* const flag = std::find_if(std::begin(flags), std::end(flags), [&](auto f) { return f.first == name; });
-    if (flag != std::end(flags)) {
-      *flag->second = true;
-      continue;
-    }
-    if (i + 1 == argc) return false;
-    const char* value = argv[++i];
-    if (name == "--slice")
-      options.slice = value;
-    else if (name == "--only")
-      options.only = value;
-    else if (name == "--count")
-      options.count = std::strtoull(value, nullptr, 10);
-    else if (name == "--part") {
-      char* slash = nullptr;
-      options.part = std::strtoull(value, &slash, 10);
-      options.parts = *slash == '/' ? std::strtoull(slash + 1, nullptr, 10) : 0;
-      if (options.part < 1 || options.part > options.parts) return false;
-    } else if (name == "--jobs")
-      options.jobs = std::max(1, std::atoi(value));
-    else if (name == "--rounds")
-      options.rounds = std::max(1, std::atoi(value));
-    else
-      return false;
-  }
-  return true;
-}
-
-// FNV-1a.
-uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
-  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return seed;
-}
-
-// Half of the golden cases, and those of the others whose hashes with the slice's are the smallest.
-std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
-  std::erase_if(all, [&](const Unit& u) {
-    return u.label.find(options.only) == std::string::npos || hash_of(u.label) % options.parts != options.part - 1;
-  });
-  if (options.slice.empty()) return all;
-  const uint64_t seed = hash_of(options.slice);
-  std::erase_if(all, [&](const Unit& u) { return u.golden && hash_of(u.label, seed) % 2 != 0; });
-  const auto others = std::stable_partition(all.begin(), all.end(), [](const Unit& u) { return u.golden; });
-  std::stable_sort(others, all.end(),
-                   [&](const Unit& a, const Unit& b) { return hash_of(a.label, seed) < hash_of(b.label, seed); });
-  const auto kept = std::min(options.count, static_cast<size_t>(all.end() - others));
-  all.erase(others + static_cast<std::ptrdiff_t>(kept), all.end());
-  return all;
-}
-
-// Of all processes that have ended, in seconds.
-double processor_seconds() {
-  rusage used{};
-  ::getrusage(RUSAGE_CHILDREN, &used);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
 
 // Whether the compiler found too few registers for a configuration: discovery estimates them, and prepare() and tune
 // pass on to the next candidate then. Golden kernels and those of the examples have to fit.
@@ -168,12 +101,12 @@ std::vector<Made> make_all(const std::vector<Unit>& units, const toolchain::Host
     return toolchain::HipJob{units[i].source, units[i].label, units[i].flags, headers, {}, !units[i].calls};
   };
   const auto make = [&](size_t i, toolchain::HipBuilder& builder) {
-    const double before = processor_seconds();
+    const double before = compile_gate::processor_seconds(RUSAGE_CHILDREN);
     const auto begun = std::chrono::steady_clock::now();
     all[i].output = builder.compile(clang, job_of(i), {});
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
     all[i].clock = std::min(all[i].clock, took.count());
-    all[i].used = std::min(all[i].used, processor_seconds() - before);
+    all[i].used = std::min(all[i].used, compile_gate::processor_seconds(RUSAGE_CHILDREN) - before);
   };
   for (size_t i = 0; i < units.size() && options.times && !options.first; ++i)
     (void)together.prepare(clang, job_of(i), {});
@@ -189,16 +122,6 @@ std::vector<Made> make_all(const std::vector<Unit>& units, const toolchain::Host
   return all;
 }
 
-// "0.20 s (median), ..."
-std::string spread_of(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  const auto at = [&](double share) {
-    return times.empty() ? 0 : times[static_cast<size_t>(share * static_cast<double>(times.size() - 1))];
-  };
-  return fmt::format("{:.3f} s (median), {:.3f} s (nine of ten), {:.3f} s (all), {} above 0.3 s", at(0.5), at(0.9),
-                     at(1), std::count_if(times.begin(), times.end(), [](double t) { return t > 0.3; }));
-}
-
 int run(const Options& options) {
   std::string problem;
   std::vector<Unit> all = all_units(problem);
@@ -207,8 +130,8 @@ int run(const Options& options) {
     return 1;
   }
   const size_t total = all.size();
-  const std::vector<Unit> units = chosen(std::move(all), options);
-  if (options.list) {
+  const std::vector<Unit> units = compile_gate::chosen(std::move(all), options.choice, 2);
+  if (options.choice.list) {
     for (const Unit& unit : units) fmt::print("{}\n", unit.label);
     return 0;
   }
@@ -219,7 +142,7 @@ int run(const Options& options) {
     return 77;
   }
   fmt::print("{} of {} kernels{}, {} jobs, {}\n", units.size(), total,
-             options.slice.empty() ? "" : ", slice of " + options.slice, options.jobs, clang->version);
+             options.choice.slice.empty() ? "" : ", slice of " + options.choice.slice, options.jobs, clang->version);
   std::fflush(stdout);
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Made> results = make_all(units, *clang, options);
@@ -249,8 +172,9 @@ int run(const Options& options) {
     ++failed;
     fmt::print("FAILED {}\n{}  again: hip_compile --only \"{}\"\n", units[i].label, why, units[i].label);
   }
-  fmt::print("{} compiled, {} failed, {:.1f} s; a kernel {}\n", units.size(), failed, seconds, spread_of(used));
-  if (options.times) fmt::print("by the clock {}\n", spread_of(clock));
+  fmt::print("{} compiled, {} failed, {:.1f} s; a kernel {}\n", units.size(), failed, seconds,
+             compile_gate::spread_of(used));
+  if (options.times) fmt::print("by the clock {}\n", compile_gate::spread_of(clock));
   // An eighth at most; small slices scatter around their share.
   const size_t most = units.size() / 8 + 8;
   fmt::print("{} ruled out by the compiler, {} at most may be\n", ruled_out, most);
@@ -262,7 +186,12 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   codetta::hip_compile::Options options;
-  if (!codetta::hip_compile::parse(argc, argv, options)) {
+  const codetta::compile_gate::Option own[] = {{"--jobs", &options.jobs},
+                                               {"--rounds", &options.rounds},
+                                               {"--registers", &options.registers},
+                                               {"--times", &options.times},
+                                               {"--first", &options.first}};
+  if (!codetta::compile_gate::parse(argc, argv, options.choice, own)) {
     std::fputs(
         "usage: hip_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--jobs J] [--list] [--registers] "
         "[--times] [--first] [--rounds N]\n",

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/files.hpp"
+#include "compile_gate/products.hpp"
 #include "emit/emit.hpp"
 #include "emit/gpu_steps.hpp"
 #include "emit/package.hpp"
@@ -25,79 +26,15 @@
 namespace codetta::hip_compile {
 namespace {
 
+using compile_gate::Epilogue;
+using compile_gate::Layout;
+using compile_gate::layouts;
+using compile_gate::shape_of;
+using compile_gate::Size;
 using package::GpuGemmConfig;
 using plan::GemmShape;
 
-// Row-major (n) or column-major (t) factors, as BLAS names them: "tn" has consecutive k of both side by side.
-struct Layout {
-  const char* name;
-  bool a_k_major, b_k_major;
-};
-constexpr Layout layouts[] = {{"tn", true, true}, {"tt", true, false}, {"nn", false, true}, {"nt", false, false}};
-
-struct Size {
-  int64_t m, n, k;
-};
 constexpr Size sizes[] = {{4096, 4096, 4096}, {64, 2048, 8192}, {16, 4096, 16384}};
-
-GemmShape shape_of(const Size& size, DType a, DType b, DType accumulator, const Layout& layout, int64_t pad = 0) {
-  GemmShape s;
-  s.m = size.m;
-  s.n = size.n;
-  s.k = size.k;
-  s.a = a;
-  s.b = b;
-  s.accumulator = accumulator;
-  s.a_row_stride = layout.a_k_major ? size.k + pad : 1;
-  s.a_k_stride = layout.a_k_major ? 1 : size.m + pad;
-  s.b_k_stride = layout.b_k_major ? 1 : size.n + pad;
-  s.b_col_stride = layout.b_k_major ? size.k + pad : 1;
-  return s;
-}
-
-struct Epilogue {
-  const char* name;  // of a file in examples/epilogues
-  std::vector<ir::BoundArgument> (*arguments)(int64_t m, int64_t n, DType type);
-};
-using test::scalar;
-using test::tensor;
-const Epilogue epilogues[] = {
-    {"relu_aux_store",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("C", t, {m, n}), scalar("alpha"), tensor("D", t, {m, n}), tensor("F", t, {m, n})};
-     }},
-    {"bias_gelu_tanh",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("bias", t, {1, n}), tensor("D", t, {m, n}), tensor("Z", t, {m, n})};
-     }},
-    {"swiglu",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("D", t, {m, n / 2})};
-     }},
-    {"residual_row_sums",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("residual", t, {m, n}), tensor("D", t, {m, n}), tensor("row_sums", DType::f32, {m, 1}),
-                          tensor("row_squares", DType::f32, {m, 1})};
-     }},
-    {"gelu_backward",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("Z", t, {m, n}), tensor("D", t, {m, n}), tensor("bias_gradient", DType::f32, {n})};
-     }},
-    {"softmax",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{scalar("inverse_temperature"), tensor("D", t, {m, n}),
-                          tensor("normalizer", DType::f32, {m, 1})};
-     }},
-    {"dropout_residual",
-     [](int64_t m, int64_t n, DType t) {
-       return std::vector{tensor("residual", t, {m, n}), scalar("probability"), scalar("seed", DType::i64),
-                          tensor("D", t, {m, n})};
-     }},
-    {"quantize_fp8_amax",
-     [](int64_t m, int64_t n, DType) {
-       return std::vector{scalar("scale"), tensor("D", DType::f8e4m3, {m, n}), tensor("largest", DType::f32, {1})};
-     }},
-};
 
 class Collector {
  public:
@@ -309,7 +246,7 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_plain(DType::i8, DType::i8, 1);
   collector.add_plain(DType::i8, DType::i8, 0, DType::i64);
   collector.add_plain(DType::bf16, DType::bf16, 0, DType::f64);
-  for (const Epilogue& epilogue : epilogues) {
+  for (const Epilogue& epilogue : compile_gate::everyday_epilogues()) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }
   constexpr size_t random_kernels = 1000;

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <regex>
@@ -17,66 +16,11 @@
 
 #include "base/files.hpp"
 #include "base/process.hpp"
+#include "compile_gate/choice.hpp"
 #include "unit.hpp"
 
 namespace codetta::metal_compile {
 namespace {
-
-struct Options {
-  std::string slice, only, write;
-  size_t count = SIZE_MAX, part = 1, parts = 1;
-  bool list = false;
-};
-
-bool parse(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
-    if (name == "--list") {
-      options.list = true;
-      continue;
-    }
-    if (i + 1 == argc) return false;
-    const char* value = argv[++i];
-    if (name == "--slice") {
-      options.slice = value;
-    } else if (name == "--only") {
-      options.only = value;
-    } else if (name == "--write") {
-      options.write = value;
-    } else if (name == "--count") {
-      options.count = std::strtoull(value, nullptr, 10);
-    } else if (name == "--part") {
-      char* slash = nullptr;
-      options.part = std::strtoull(value, &slash, 10);
-      options.parts = *slash == '/' ? std::strtoull(slash + 1, nullptr, 10) : 0;
-      if (options.part < 1 || options.part > options.parts) return false;
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
-
-// FNV-1a.
-uint64_t hash_of(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
-  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return seed;
-}
-
-std::vector<Unit> chosen(std::vector<Unit> all, const Options& options) {
-  std::erase_if(all, [&](const Unit& u) {
-    return u.label.find(options.only) == std::string::npos || hash_of(u.label) % options.parts != options.part - 1;
-  });
-  if (options.slice.empty()) return all;
-  const uint64_t seed = hash_of(options.slice);
-  std::erase_if(all, [&](const Unit& u) { return u.golden && hash_of(u.label, seed) % 2 != 0; });
-  const auto others = std::stable_partition(all.begin(), all.end(), [](const Unit& u) { return u.golden; });
-  std::stable_sort(others, all.end(),
-                   [&](const Unit& a, const Unit& b) { return hash_of(a.label, seed) < hash_of(b.label, seed); });
-  const auto kept = std::min(options.count, static_cast<size_t>(all.end() - others));
-  all.erase(others + static_cast<std::ptrdiff_t>(kept), all.end());
-  return all;
-}
 
 // What Metal's language lacks and C++ has: looked for in what is left after preprocessing, so that neither comments nor
 // lines for other machines count.
@@ -99,7 +43,7 @@ std::string foreign_word(const std::string& preprocessed) {
   return {};
 }
 
-int run(const Options& options) {
+int run(const compile_gate::Choice& choice, const std::string& folder) {
   std::string problem;
   std::vector<Unit> all = all_units(problem);
   if (!problem.empty()) {
@@ -107,8 +51,8 @@ int run(const Options& options) {
     return 1;
   }
   const size_t total = all.size();
-  const std::vector<Unit> units = chosen(std::move(all), options);
-  if (options.list) {
+  const std::vector<Unit> units = compile_gate::chosen(std::move(all), choice, 2);
+  if (choice.list) {
     for (const Unit& unit : units) std::printf("%s\n", unit.label.c_str());
     return 0;
   }
@@ -148,12 +92,11 @@ int run(const Options& options) {
   size_t failed = 0;
   double seconds = 0;
   for (const Unit& unit : host_units(problem)) {
-    if (unit.label.find(options.only) == std::string::npos) continue;
+    if (unit.label.find(choice.only) == std::string::npos) continue;
     const bool header = unit.label.ends_with(".h");
     const std::string file = temporary->path() + (header ? "/host.h" : "/host.mm");
     std::ofstream(file, std::ios::binary) << unit.source;
-    if (!options.write.empty())
-      std::ofstream(options.write + (header ? "/host.h" : "/host.mm"), std::ios::binary) << unit.source;
+    if (!folder.empty()) std::ofstream(folder + (header ? "/host.h" : "/host.mm"), std::ios::binary) << unit.source;
     base::ProcessRequest request;
     request.program = *compiler;
     request.arguments = {"-x",
@@ -187,8 +130,8 @@ int run(const Options& options) {
   for (size_t i = 0; i < units.size(); ++i) {
     const std::string file = temporary->path() + "/unit.metal";
     std::ofstream(file, std::ios::binary) << units[i].source;
-    if (!options.write.empty())
-      std::ofstream(options.write + "/unit" + std::to_string(i) + ".metal", std::ios::binary) << units[i].source;
+    if (!folder.empty())
+      std::ofstream(folder + "/unit" + std::to_string(i) + ".metal", std::ios::binary) << units[i].source;
     std::string why;
     const auto judge = [&](const auto& done) {
       if (!done) {
@@ -218,12 +161,14 @@ int run(const Options& options) {
 }  // namespace codetta::metal_compile
 
 int main(int argc, char** argv) {
-  codetta::metal_compile::Options options;
-  if (!codetta::metal_compile::parse(argc, argv, options)) {
+  codetta::compile_gate::Choice choice;
+  std::string folder;
+  const codetta::compile_gate::Option own[] = {{"--write", &folder}};
+  if (!codetta::compile_gate::parse(argc, argv, choice, own)) {
     std::fputs(
         "usage: metal_compile [--slice COMMIT] [--count N] [--part I/N] [--only TEXT] [--list] [--write FOLDER]\n",
         stderr);
     return 2;
   }
-  return codetta::metal_compile::run(options);
+  return codetta::metal_compile::run(choice, folder);
 }
