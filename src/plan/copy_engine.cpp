@@ -45,6 +45,13 @@ Reading reading_of(const FactorLayout& f, int64_t element, bool along_k) {
   return {along_k || f.k_stride == 1 || f.other_stride != 1 || f.k <= 1, true};
 }
 
+Reading reading_of_b(const GpuProblem& p, const FactorLayout& f, int64_t element, bool along_k) {
+  const Reading b = reading_of(f, element, along_k);
+  const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
+  if (p.ways() == 1 || b.k_major || chunk * element % map_alignment == 0) return b;
+  return {true, true};
+}
+
 bool is_position(const package::Inst& inst) {
   using Kind = package::Inst::Kind;
   const bool moved =

@@ -28,6 +28,10 @@ struct Reading {
   bool k_major = true, packed = false;
 };
 Reading reading_of(const FactorLayout& factor, int64_t element, bool along_k);
+// The same of B: where it lies along N, every part of a split has to begin at a multiple of 16 bytes, as with a swizzle
+// the copy engine takes no box that begins elsewhere (an illegal instruction on an H100). Otherwise it is packed along
+// K.
+Reading reading_of_b(const GpuProblem& problem, const FactorLayout& factor, int64_t element, bool along_k);
 
 // The operand that the copy engine can bring in the place of an A that is made (device/cuda/kernels/make_wgmma.h): the
 // only matrix that it is made of, of elements of 16 bits as A's, side by side along K.

@@ -44,7 +44,6 @@ bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm100Shape& s
   if (ways == 1) return true;
   if (ways % c.cluster_m != 0) return false;
   const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
-  // With a swizzle the copy engine takes no box that begins inside 16 bytes.
   if (!c.b_k_major && (width % (span_bytes / element) != 0 || chunk * element % map_alignment != 0)) return false;
   return chunk >= p.root_cols() || chunk % shape.b_box_cols == 0;
 }
@@ -132,7 +131,8 @@ std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
   GpuGemmConfig base = config_of(s, GpuFamily::Sm100);
   base.math = s.a == DType::f32 ? s.math : MathMode::Strict;
   // f32 along M and N would need another swizzle than one of whole 16 bytes.
-  const Reading a = reading_of(factors[0], element, element == 4), b = reading_of(factors[1], element, element == 4);
+  const Reading a = reading_of(factors[0], element, element == 4),
+                b = reading_of_b(p, factors[1], element, element == 4);
   base.a_k_major = a.k_major;
   base.b_k_major = b.k_major;
   base.pack_a = a.packed;

@@ -55,7 +55,6 @@ bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm90Shape& sh
   if (p.ways() == 1) return true;
   const int64_t width = c.tile_n / p.ways(), chunk = p.chunk();
   if (!c.b_k_major && width % 64 != 0) return false;
-  // With a swizzle the copy engine takes no box that begins inside 16 bytes: an illegal instruction on an H100.
   if (!c.b_k_major && chunk * types::byte_size(c.b_dtype) % map_alignment != 0) return false;
   return chunk >= p.root_cols() || chunk % shape.b_box_rows == 0;  // a copy brings columns of one chunk
 }
@@ -313,7 +312,8 @@ std::vector<GpuGemmConfig> sm90_configurations(const GpuProblem& p) {
   const int64_t element = types::byte_size(s.a);
   GpuGemmConfig base = config_of(s, GpuFamily::Sm90);
   // Only 16-bit factors are read along M and N.
-  const Reading a = reading_of(factors[0], element, element != 2), b = reading_of(factors[1], element, element != 2);
+  const Reading a = reading_of(factors[0], element, element != 2),
+                b = reading_of_b(p, factors[1], element, element != 2);
   base.a_k_major = a.k_major;
   base.b_k_major = b.k_major;
   base.pack_a = a.packed;

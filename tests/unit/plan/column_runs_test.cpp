@@ -184,4 +184,33 @@ TEST(ColumnSums, BesideCopies) {
   EXPECT_EQ(copied_of(with({of(ReduceKind::Sum, ReduceAxis::All)}), shape), 0);
 }
 
+// Parts of a split that begin inside 16 bytes of B's rows: B is packed along K, and the families that feed on the copy
+// engine have kernels as of other parts.
+TEST(CopyEngine, PartsOfASplitBeginAnywhere) {
+  package::EpilogueProgram program = test::plain_store(DType::f32, DType::bf16);
+  program.split.ways = 2;
+  for (const char* arch : {"sm_90a", "sm_100a"}) {
+    const plan::GpuFacts gpu = plan::gpu_facts(arch);
+    for (const auto& [chunk, ld] : {std::pair{257, 514}, {257, 520}, {260, 520}, {264, 528}, {3, 8}}) {
+      plan::GemmShape shape = test::gpu_shape(515, 2 * chunk, 520, DType::bf16);
+      shape.b_k_stride = ld;
+      program.split.chunk = types::Dim::constant(chunk);
+      const plan::GpuProblem problem{program, shape, gpu};
+      const bool hopper = gpu.arch == "sm_90a";
+      EXPECT_FALSE(hopper ? plan::refuse_sm90(problem) : plan::refuse_sm100(problem)) << arch << " " << chunk;
+      const auto configurations = hopper ? plan::sm90_configurations(problem) : plan::sm100_configurations(problem);
+      for (const package::GpuGemmConfig& c : configurations) {
+        EXPECT_EQ(c.b_k_major, chunk % 8 != 0) << arch << " " << chunk;
+        EXPECT_EQ(c.pack_b, chunk % 8 != 0) << arch << " " << chunk << " " << ld;
+      }
+      // Where B lies along K parts begin with rows of it.
+      std::swap(shape.b_k_stride, shape.b_col_stride);
+      shape.b_col_stride = 520;
+      for (const package::GpuGemmConfig& c : hopper ? plan::sm90_configurations({program, shape, gpu})
+                                                    : plan::sm100_configurations({program, shape, gpu}))
+        EXPECT_TRUE(c.b_k_major && !c.pack_b) << arch << " " << chunk;
+    }
+  }
+}
+
 }  // namespace
