@@ -27,11 +27,12 @@ std::string_view extension_of(Backend backend) {
 }
 
 Result<std::string> sass_of(driver::ContextState& context, const package::Kernel& kernel) {
+  const toolchain::DisassembleOptions options{.path = context.path, .cuda_home = context.options.cuda_home};
+  CODETTA_CHECK_OK(toolchain::find_disassembler(options));  // before anything is compiled for it
   CODETTA_TRY(const driver::GpuBinary binary, context.cuda.binary(kernel));
   std::string text;
   for (const std::string_view cubin : package::files_of(binary.image)) {
-    CODETTA_TRY(const std::string part,
-                toolchain::disassemble(cubin, {.path = context.path, .cuda_home = context.options.cuda_home}));
+    CODETTA_TRY(const std::string part, toolchain::disassemble(cubin, options));
     text += part;
   }
   return text;

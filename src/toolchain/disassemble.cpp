@@ -37,27 +37,23 @@ Error failed(diag::Code code, const std::string& program, const std::string& why
 
 }  // namespace
 
-Result<std::string> disassemble(std::string_view cubin, const DisassembleOptions& options) {
+Result<Disassembler> find_disassembler(const DisassembleOptions& options) {
   const std::string folders = folders_of(options);
-  std::string program;
-  const Tool* tool = nullptr;
   for (const Tool& candidate : tools) {
-    if (tool != nullptr || (!options.program.empty() && !options.program.ends_with(candidate.name))) continue;
+    if (!options.program.empty() && !options.program.ends_with(candidate.name)) continue;
     const std::string wanted = options.program.empty() ? candidate.name : options.program;
-    if (const auto found = base::find_executable(wanted, folders)) {
-      program = *found;
-      tool = &candidate;
-    }
+    if (auto found = base::find_executable(wanted, folders)) return Disassembler{*found, candidate.option};
   }
-  if (tool == nullptr) {
-    return diag::error(diag::Code::disassembler_missing, "no CUDA disassembler was found")
-        .reason(options.program.empty()
-                    ? fmt::format("looked for {} and {} in {}", tools[0].name, tools[1].name, folders)
-                    : options.program + " is no program of that name that can be executed")
-        .help(
-            "install nvdisasm (the package cuda-nvdisasm of the toolkit, or pip install nvidia-cuda-nvdisasm) and put "
-            "its folder on PATH; --what=ptx needs none");
-  }
+  return diag::error(diag::Code::disassembler_missing, "no CUDA disassembler was found")
+      .reason(options.program.empty() ? fmt::format("looked for {} and {} in {}", tools[0].name, tools[1].name, folders)
+                                      : options.program + " is no program of that name that can be executed")
+      .help(
+          "install nvdisasm (the package cuda-nvdisasm of the toolkit, or pip install nvidia-cuda-nvdisasm) and put "
+          "its folder on PATH; --what=ptx needs none");
+}
+
+Result<std::string> disassemble(std::string_view cubin, const DisassembleOptions& options) {
+  CODETTA_TRY(const Disassembler tool, find_disassembler(options));
   std::vector<std::string> parents{options.work_dir};
   if (options.work_dir.empty()) parents = {"/dev/shm", "/tmp", "/var/tmp"};
   std::string why;
@@ -73,17 +69,19 @@ Result<std::string> disassemble(std::string_view cubin, const DisassembleOptions
       continue;
     }
     base::ProcessRequest request;
-    request.program = program;
-    request.arguments = {tool->option, file};
-    request.environment = {"PATH=" + folders, "LC_ALL=C", "TMPDIR=" + folder->path()};
+    request.program = tool.program;
+    request.arguments = {tool.option, file};
+    request.environment = {"PATH=" + folders_of(options), "LC_ALL=C", "TMPDIR=" + folder->path()};
     request.max_output_bytes = max_text_bytes;
     request.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::max(options.timeout_seconds, 0.001) * 1000));
     const auto ran = base::run_process(request);
-    if (!ran) return failed(diag::Code::compiler_failed, program, "could not be started: " + ran.error().message());
-    if (ran->end == base::ProcessEnd::TimedOut) return failed(diag::Code::compile_timeout, program, ran->summary());
+    if (!ran)
+      return failed(diag::Code::compiler_failed, tool.program, "could not be started: " + ran.error().message());
+    if (ran->end == base::ProcessEnd::TimedOut)
+      return failed(diag::Code::compile_timeout, tool.program, ran->summary());
     if (!ran->success()) {
       const std::string_view said = base::trim(ran->errors.empty() ? ran->output : ran->errors);
-      return failed(diag::Code::compiler_failed, program,
+      return failed(diag::Code::compiler_failed, tool.program,
                     fmt::format("ended with {}: {}", ran->summary(), said.substr(0, 400)));
     }
     return std::move(ran->output);

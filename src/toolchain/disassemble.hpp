@@ -16,8 +16,15 @@ struct DisassembleOptions {
   std::string work_dir{};   // where temporaries go, in a private folder; "" = /dev/shm, /tmp or /var/tmp
   double timeout_seconds = 60;
 };
-// By nvdisasm, or by cuobjdump where that is missing. Errors: E0534 neither was found (what was looked for and where),
-// E0505 timeout, E0506 it failed, E0507 no room or no permission for temporaries.
+// nvdisasm, or cuobjdump where that is missing.
+struct Disassembler {
+  std::string program;  // absolute path
+  std::string option;   // code only: no data sections, no raw bytes
+};
+// Errors: E0534 neither was found (what was looked for and where).
+Result<Disassembler> find_disassembler(const DisassembleOptions& options);
+// By the one that is found. Errors: E0534, E0505 timeout, E0506 it failed, E0507 no room or no permission for
+// temporaries.
 Result<std::string> disassemble(std::string_view cubin, const DisassembleOptions& options);
 
 }  // namespace codetta::toolchain

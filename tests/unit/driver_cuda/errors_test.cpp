@@ -89,6 +89,7 @@ TEST_F(CudaErrors, E0534NoDisassembler) {
   ASSERT_FALSE(sass) << "the pretended binary is none";
   if (sass.error().code() == static_cast<uint16_t>(Code::compiler_failed)) GTEST_SKIP() << "nvdisasm is installed";
   expect(sass, Code::disassembler_missing, "/nonexistent/cuda/bin");
+  EXPECT_EQ(nvrtc_.compiles, 0) << "nothing is compiled for what can't be shown";
 }
 
 TEST_F(CudaErrors, E0430AnotherArchitecture) {
