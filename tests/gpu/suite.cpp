@@ -31,7 +31,8 @@ void in_parallel(int64_t count, const std::function<std::string(int64_t)>& body)
   std::vector<std::string> failures;
   const auto work = [&] {
     for (int64_t i = next++; i < count; i = next++) {
-      if (options().seconds > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options().seconds)
+      if (i >= options().least && options().seconds > 0 &&
+          std::chrono::duration<double>(Clock::now() - start).count() > options().seconds)
         break;
       std::string failure = body(i);
       if (failure.empty()) continue;
@@ -106,6 +107,8 @@ int main(int argc, char** argv) {
       options.first = std::atoll(argv[++i]);
     } else if (name == "--seconds" && has_value) {
       options.seconds = std::atof(argv[++i]);
+    } else if (name == "--least" && has_value) {
+      options.least = std::atoll(argv[++i]);
     } else if (name == "--threads" && has_value) {
       options.threads = std::max(1, std::atoi(argv[++i]));
     } else if (name == "--planted" && has_value) {
@@ -114,7 +117,8 @@ int main(int argc, char** argv) {
       options.of = std::max<uint64_t>(1, std::strtoull(argv[++i], nullptr, 10));
     } else {
       std::fputs(
-          "usage: test_cuda_kernels [--seed S] [--first I] [--count N] [--problems N] [--seconds T] [--threads T] "
+          "usage: test_cuda_kernels [--seed S] [--first I] [--count N] [--problems N] [--seconds T] [--least N] "
+          "[--threads T] "
           "[--of N] [--planted BUG] [--thorough] [--slice COMMIT] "
           "[--compile-only ARCH | --emulate ARCH]\n",
           stderr);

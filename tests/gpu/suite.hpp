@@ -17,6 +17,7 @@ struct Options {
   uint64_t problems = 3;           // of each of them
   int threads = 4;
   double seconds = 0;     // of one test, after which no further case is begun; 0: no limit
+  int64_t least = 0;      // cases that are begun whatever the time says
   uint64_t of = 16;       // runs every of-th unit of the matrices
   std::string arch;       // not empty: everything is compiled for it and nothing run
   std::string emulated;   // not empty: kernels of this architecture run on the host
