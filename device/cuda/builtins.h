@@ -73,6 +73,14 @@ CODETTA_FN float rcp_approx(float x) {
   return y;
 }
 
+// x * y, at least 0 and at most 1; 0 if it is NaN. Takes no instruction beside the multiplication's own.
+#define CODETTA_SATURATES 1
+CODETTA_FN float mul_sat(float x, float y) {
+  float z;
+  asm("mul.sat.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+
 // The larger and the smaller; NaN if either is NaN; +0 is above -0.
 CODETTA_FN float max_nan(float x, float y) {
   float z;

@@ -60,13 +60,21 @@ CODETTA_FN f32 dgelu_erf(f32 x) {
   return (x > 0.0f ? 1.0f - q : q) + x * (e * 0x1.988454p-2f);
 }
 
-// s + x s (1 - s) 2 u', s = sigmoid(2 u) = 1 / (1 + e), s (1 - s) = e s^2; beyond |x| = 10 nothing is left of it.
+// s + x s (1 - s) 2 u', s = sigmoid(2 u) = 1 / (1 + e), s (1 - s) = e s^2; NaN at infinity.
 CODETTA_FN f32 dgelu_tanh(f32 x) {
+#ifdef CODETTA_SATURATES
+  // Where e or x^2 is infinite e s and s (1 - s) 2 u' are 0, and below 1 everywhere: saturation makes that of inf * 0.
+  const f32 x2 = x * x;
+  const f32 e = ex2_approx(x * (-0x1.26aec2p+1f + -0x1.a5a7dp-4f * x2));
+  const f32 s = rcp_approx(1.0f + e);
+  return s + x * mul_sat(0x1.988454p+0f + 0x1.b6676cp-3f * x2, mul_sat(e, s) * s);
+#else  // beyond |x| = 10 nothing is left of it
   const f32 c = minimum(maximum(x, -10.0f), 10.0f);
   const f32 c2 = c * c;
   const f32 e = ex2_approx(c * (-0x1.26aec2p+1f + -0x1.a5a7dp-4f * c2));
   const f32 s = rcp_approx(1.0f + e);
-  return s + c * (e * s * s) * (0x1.988454p+0f + 0x1.b6676cp-3f * c2) + (x - x);  // NaN at infinity
+  return s + c * (e * s * s) * (0x1.988454p+0f + 0x1.b6676cp-3f * c2) + (x - x);
+#endif
 }
 
 CODETTA_FN f32 divided(f32 x, f32 y) { return x * rcp_approx(y); }  // 1 <= y < 2^126

@@ -8,6 +8,13 @@ namespace codetta::gpu {
 
 enum class Axis { Row, Column, All, Item };
 
+// Where nobody has measured what code costs and gains partials are merged one by one.
+#if defined CODETTA_OWN_MATH || defined __METAL_VERSION__
+CODETTA_CONSTANT bool combines_in_turn = true;
+#else
+CODETTA_CONSTANT bool combines_in_turn = false;
+#endif
+
 // What a map does for the kernels behind it, which would wait for another entry of the stream otherwise.
 template <int threads>
 CODETTA_FN void clear_counters(const Problem& p) {
@@ -88,7 +95,8 @@ CODETTA_FN void combine(const Problem& p, const ReductionBuffers& buffers, const
   if (result < all) {
     const i64 stride = (axis == Axis::Row ? p.pieces_n : count) * extent;
     const T* from = (const T*)buffers.partials + (item * stride + at) * width;
-    constexpr int at_once = sharing == 1 ? 8 : 1;
+    // Nobody waits for one partial alone: of what is short, several are asked for at a time.
+    constexpr int at_once = sharing == 1 || (width == 1 && !combines_in_turn) ? 8 : 1;
 #pragma unroll at_once
     for (i64 i = threadIdx.x / results; i < count; i += sharing) {
       State<W> next;

@@ -179,12 +179,11 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
       const DType type = program.reductions[std::stoul(state.text)].type;
       out.line("Gathered<", cuda_dialect().type(type).value, ", 2 * S::steps> g", state.text, "[2];");
     }
+    for (const Held& sum : phase.reducers) out.line(sum.type, " columns_", sum.name, "[2 * S::steps];");
+    out.line("f.bring();");
     out.line("#pragma unroll");
     {
       const auto steps = out.block("for (int step = 0; step < S::steps; ++step)");
-      out.line("f.to(step, 0);");
-      out.line("f.bring();");
-      for (const Held& sum : phase.reducers) out.line(sum.type, " columns_", sum.name, "[2];");
       {
         out.line("#pragma unroll");
         const auto groups = out.block("for (int group = 0; group < 2; ++group)");
@@ -200,7 +199,8 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
             out.line(state.type, "& ", state.name, " = rows.", state.name, "[half];");
           }
         }
-        for (const Held& sum : phase.reducers) out.line(sum.type, "& ", sum.name, " = columns_", sum.name, "[group];");
+        for (const Held& sum : phase.reducers)
+          out.line(sum.type, "& ", sum.name, " = columns_", sum.name, "[2 * step + group];");
         put_lines(out, phase.row);
         for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
         for (const std::string& line : phase.full) {
@@ -211,10 +211,10 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
           }
         }
       }
-      for (size_t i = 0; i < phase.reducers.size(); ++i)
-        out.line("f.fold_columns(columns_", phase.reducers[i].name, ", ", 8 * width * i, ");");
       out.line("f.send();");
     }
+    for (size_t i = 0; i < phase.reducers.size(); ++i)
+      out.line("f.fold_columns(columns_", phase.reducers[i].name, ", ", 8 * width * i, ");");
     if (any) {
       for (const Held& state : phase.row_states) {
         if (gathers(state)) out.line("f.keep_valid(g", state.text, ");");

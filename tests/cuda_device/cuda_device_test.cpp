@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "cuda_device/fixture.hpp"
 
@@ -98,6 +99,45 @@ TEST_F(DeviceGemm, ColumnMajorMatricesByTheCopyEngine) {
     }
   }
   EXPECT_GT(tried, 24);
+}
+
+// sm_90a: sums and largest elements of columns beside stores and rows, in tiles of each kind, whole ones and such whose
+// last rows and columns do not exist; the last tile of a block, which two consumers finish, among them.
+TEST_F(DeviceGemm, ColumnReductionsByTheCopyEngine) {
+  const auto first = kernels(product(256, 256, 256, bf16));
+  if (first[0].metadata().name.find("sm_90a") == std::string::npos) GTEST_SKIP() << "TMA stores need sm_90a";
+  const std::string text =
+      "def f(accum, C, b):\n    D = relu(accum * b + C)\n    G = sum(D, axis=\"column\")\n"
+      "    M = max(accum, axis=\"column\")\n    S = sum(D, axis=\"row\")\n    return D, G, M, S\n";
+  std::map<std::string, int> tried;  // by schedule
+  for (const auto& [m, n] :
+       {std::pair<int64_t, int64_t>(512, 384), {1144, 872}, {72, 1000}, {129, 520}, {3001, 2008}}) {
+    for (const DType c : {bf16, f32}) {
+      const Problem p = problem(bf16, bf16, {m, n, 72}, text,
+                                {{"C", c, {m, n}},
+                                 {"b", f32, {m, 1}},
+                                 {"D", bf16, {m, n}, true},
+                                 {"G", f32, {n}, true},
+                                 {"M", f32, {n}, true},
+                                 {"S", f32, {m, 1}, true}});
+      std::map<std::string, int> here;
+      for (const Kernel& kernel : kernels(p)) {
+        const std::string& name = kernel.metadata().name;
+        const std::string schedule = name.find("_pp_") != std::string::npos     ? "in turns"
+                                     : name.find("_coop_") != std::string::npos ? "cooperative"
+                                                                                : "one consumer";
+        if (name.find("_tma_") == std::string::npos || ++here[schedule] > 2) continue;
+        poison(p);
+        auto execution = kernel.prepare(p.arguments);
+        ASSERT_TRUE(execution) << name << "\n" << execution.error().render();
+        ASSERT_TRUE(execution->run());
+        check(p, std::to_string(m) + " x " + std::to_string(n) + " " + name);
+        ++tried[schedule];
+      }
+    }
+  }
+  for (const char* schedule : {"in turns", "cooperative", "one consumer"})
+    EXPECT_GE(tried[schedule], 2) << schedule << " " << tried.size();
 }
 
 TEST_F(DeviceGemm, NothingToMultiply) {

@@ -72,8 +72,8 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   using Copies = typename S::Copies;
   using Layout = typename S::Layout;
   const S& strip;
-  int place = 0, step = 0;         // which 8 columns times 2, which of the two rows; which 16 columns
-  u32 word[Layout::held][4] = {};  // 16-bit copies of 16 columns, by place
+  int place = 0, step = 0;                   // which 8 columns times 2, which of the two rows; which 16 columns
+  u32 word[S::steps][Layout::held][4] = {};  // 16-bit copies of each 16 columns, by place
 
   CODETTA_MEMBER CopiedFragment(const P& p, const Tile& t, const S& s) : TileFragment<false, 1, P>(p, t), strip(s) {}
   CODETTA_MEMBER int column() const { return strip.first + step * 16 + place / 2 * 8 + 2 * (this->tile.thread & 3); }
@@ -104,24 +104,34 @@ struct CopiedFragment : TileFragment<false, 1, P> {
     return strip.slot[i] + (Copies::column_major(i) ? Layout::template at<i>(lane & 8, first + (lane & 7))
                                                     : Layout::template at<i>(lane & 15, first));
   }
-  template <int i = 0>
+  // All that the strip reads, before any of it is used: what leaves it is ordered behind.
   CODETTA_MEMBER void bring() {
+#pragma unroll
+    for (int s = 0; s < S::steps; ++s) {
+      to(s, 0);
+      bring_step();
+    }
+  }
+  template <int i = 0>
+  CODETTA_MEMBER void bring_step() {
     if constexpr (i < Copies::loads) {
       if constexpr (Copies::size(i) == 2 && Copies::column_major(i)) {
-        ptx::ldmatrix_x4_transposed(word[i], matrices<i>());
+        ptx::ldmatrix_x4_transposed(word[step][i], matrices<i>());
       } else if constexpr (Copies::size(i) == 2) {
-        ptx::ldmatrix_x4(word[i], matrices<i>());
+        ptx::ldmatrix_x4(word[step][i], matrices<i>());
       }
-      bring<i + 1>();
+      bring_step<i + 1>();
     }
   }
   template <int i = Copies::loads>
   CODETTA_MEMBER void send() const {
     if constexpr (i < Layout::count) {
       if constexpr (Copies::size(i) == 2 && Copies::column_major(i)) {
-        ptx::stmatrix_x4_transposed(matrices<i>(), word[i][0], word[i][1], word[i][2], word[i][3]);
+        const u32(&w)[4] = word[step][i];
+        ptx::stmatrix_x4_transposed(matrices<i>(), w[0], w[1], w[2], w[3]);
       } else if constexpr (Copies::size(i) == 2) {
-        ptx::stmatrix_x4(matrices<i>(), word[i][0], word[i][1], word[i][2], word[i][3]);
+        const u32(&w)[4] = word[step][i];
+        ptx::stmatrix_x4(matrices<i>(), w[0], w[1], w[2], w[3]);
       }
       send<i + 1>();
     }
@@ -132,7 +142,8 @@ struct CopiedFragment : TileFragment<false, 1, P> {
     static_assert(lanes == 2 && sizeof(element<V>) == Copies::size(i));
     V v;
     if constexpr (sizeof(E) == 2) {
-      memcpy(&v, &word[i][place], 4);
+      const u32 two[1] = {word[step][i][place]};
+      memcpy(&v, two, sizeof v);
     } else if constexpr (Copies::column_major(i)) {
       const int turn = turn_of_lane();
       u32 first, second;
@@ -151,7 +162,7 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   CODETTA_MEMBER void put_full(Copied<E, i>, V v) {
     static_assert(lanes == 2 && sizeof(element<V>) == Copies::size(i));
     if constexpr (sizeof(E) == 2) {
-      word[i][place] = word_of_lanes(v, 0);
+      word[step][i][place] = word_of_lanes(v, 0);
     } else if constexpr (Copies::column_major(i)) {
       const int turn = turn_of_lane();
       const u32 left = word_of_lanes(v, 0), right = word_of_lanes(v, 1);
@@ -230,30 +241,39 @@ struct CopiedFragment : TileFragment<false, 1, P> {
     CODETTA_EACH_LANE valid.e[i] = valid.e[i] && row_exists().e[i];
     return valid;
   }
-  // The warp's share of reductions of 16 columns, from states of the first 8 and the others, to its place in scratch,
-  // `skipped` elements on. Lanes with the same columns exchange halves of these, until each has one.
+  // The warp's share of reductions of the strip's columns, from states of the first 8, the next, ..., to its place in
+  // scratch, `skipped` elements on. Lanes with the same columns exchange halves of these, until each has one: of 32
+  // columns at once, as what a lane waits for is the exchanges' turns, not their number.
   template <template <class> class R, class V>
-  CODETTA_MEMBER void fold_columns(const R<V> (&q)[2], int skipped) const {
+  CODETTA_MEMBER void fold_columns(const R<V> (&q)[2 * S::steps], int skipped) const {
     using State = typename R<V>::State;
+    constexpr int wide = S::steps % 2 == 0 ? 2 : 1, count = 4 * wide;  // steps at once, states
     static_assert(lanes == 2 && State::width == 1);
     const int lane = this->tile.thread & 31;
-    State s[4] = {q[0].lane[0], q[0].lane[1], q[1].lane[0], q[1].lane[1]};
 #pragma unroll
-    for (int n = 2; n >= 1; n /= 2) {
-      const int distance = 8 / n;
-      const bool upper = (lane & distance) != 0;
+    for (int begin = 0; begin < S::steps; begin += wide) {
+      State s[count];
 #pragma unroll
-      for (int i = 0; i < n; ++i) {
-        const auto low = s[i].v[0], high = s[i + n].v[0];
-        State other;
-        s[i].v[0] = upper ? high : low;
-        other.v[0] = exchanged(~0u, upper ? low : high, distance);
-        s[i].merge(other);
+      for (int i = 0; i < count; ++i) s[i] = q[2 * begin + i / 2].lane[i % 2];
+      int at = 0;
+#pragma unroll
+      for (int n = count / 2; n >= 1; n /= 2) {
+        const int distance = count / 2 / n * 4;
+        const bool upper = (lane & distance) != 0;
+        if (upper) at += n == 1 ? 1 : 4 * n;
+#pragma unroll
+        for (int i = 0; i < n; ++i) {
+          const auto low = s[i].v[0], high = s[i + n].v[0];
+          State other;
+          s[i].v[0] = upper ? high : low;
+          other.v[0] = exchanged(~0u, upper ? low : high, distance);
+          s[i].merge(other);
+        }
       }
+      if constexpr (wide == 1) merge_threads(~0u, s[0], 16, 32);
+      at += strip.first + begin * 16 + 2 * (lane & 3);
+      if (lane < 16 * wide) ((element<V>*)this->tile.scratch)[skipped + at] = s[0].v[0];
     }
-    merge_threads(~0u, s[0], 16, 32);
-    const int at = strip.first + step * 16 + (lane & 4) * 2 + 2 * (lane & 3) + (lane >> 3 & 1);
-    if (lane < 16) ((element<V>*)this->tile.scratch)[skipped + at] = s[0].v[0];
   }
   // The tile's share of row reduction k, of both rows.
   template <class V, class R>

@@ -21,6 +21,11 @@ CODETTA_FN T load_global(const T* p) {
 CODETTA_FN float flushed(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
 CODETTA_FN float ex2_approx(float x) { return flushed(::exp2f(flushed(x))); }
 CODETTA_FN float rcp_approx(float x) { return flushed(1.0f / flushed(x)); }
+#define CODETTA_SATURATES 1
+CODETTA_FN float mul_sat(float x, float y) {
+  const float z = x * y;
+  return z > 1.0f ? 1.0f : z > 0.0f ? z : 0.0f;
+}
 
 CODETTA_FN float max_nan(float x, float y) {
   if (x != x || y != y) return __builtin_nanf("");
