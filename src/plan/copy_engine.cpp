@@ -47,8 +47,7 @@ Reading reading_of(const FactorLayout& f, int64_t element, bool along_k) {
 
 Reading reading_of_b(const GpuProblem& p, const FactorLayout& f, int64_t element, bool along_k) {
   const Reading b = reading_of(f, element, along_k);
-  const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
-  if (p.ways() == 1 || b.k_major || chunk * element % map_alignment == 0) return b;
+  if (p.ways() == 1 || b.k_major || p.chunk() * element % map_alignment == 0) return b;
   return {true, true};
 }
 

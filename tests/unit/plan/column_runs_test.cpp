@@ -210,6 +210,17 @@ TEST(CopyEngine, PartsOfASplitBeginAnywhere) {
                                                     : plan::sm100_configurations({program, shape, gpu}))
         EXPECT_TRUE(c.b_k_major && !c.pack_b) << arch << " " << chunk;
     }
+    // Of parts that are products of their own a chunk says nothing: each B begins where it begins.
+    if (gpu.arch != "sm_90a") continue;
+    package::EpilogueProgram two = program;
+    two.split.products = 2;
+    two.split.chunk = types::Dim::constant(1);
+    plan::GemmShape shape = test::gpu_shape(512, 2 * 14336, 4096, DType::bf16);
+    shape.products = 2;
+    shape.b_k_stride = 14336;
+    const auto configurations = plan::sm90_configurations({two, shape, gpu});
+    EXPECT_FALSE(configurations.empty());
+    for (const package::GpuGemmConfig& c : configurations) EXPECT_FALSE(c.b_k_major || c.pack_b);
   }
 }
 
