@@ -52,7 +52,7 @@ Result<void> Lowering::find_roots() {
   for (size_t d = 0; d + 2 < rank; ++d) {
     if (root_shape_[d] != Dim::constant(1)) leading.push_back(d);
   }
-  if (!fold(leading, Axis::Batch, extents_[0])) {
+  if (!fold(root_shape_, leading, Axis::Batch, root_at_, extents_[0])) {
     const bool product = graph_.node(*matmul_).op == Op::matmul;
     return reject(diag::Code::symbolic_layout, *matmul_,
                   product ? "the batch dims of this product cannot be told apart"

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/reshape.hpp"
 #include "package/cpu_limits.hpp"
 #include "plan/lowering.hpp"
 
@@ -57,16 +58,17 @@ Result<NodeId> Lowering::find_anchor() {
   return *anchor;
 }
 
-// Gives `dims` of the root value an axis, the first slowest. False where the size of another than the first is unknown.
-bool Lowering::fold(const std::vector<size_t>& dims, Axis axis, Dim& extent) {
+// Gives `dims` of a shape an axis, the first slowest. False where the size of another than the first is unknown.
+bool Lowering::fold(const std::vector<Dim>& shape, const std::vector<size_t>& dims, Axis axis, Location& at,
+                    Dim& extent) {
   extent = Dim::constant(1);
   int64_t inner = 1;
   for (size_t k = dims.size(); k-- > 0;) {
-    const Dim& size = root_shape_[dims[k]];
+    const Dim& size = shape[dims[k]];
     extent = size * extent;
     const auto constant = size.as_constant();
     if (k > 0 && !constant) return false;
-    Index& index = root_at_[dims[k]];
+    Index& index = at[dims[k]];
     index = {};
     if (constant != 1) index.terms.push_back({1, axis, inner, k == 0 ? 0 : *constant, constant.value_or(0)});
     inner *= std::max<int64_t>(constant.value_or(1), 1);  // without elements no place is looked for
@@ -78,15 +80,30 @@ bool Lowering::fold(const std::vector<size_t>& dims, Axis axis, Dim& extent) {
 // reduced otherwise, or the next ones; the rest are items.
 Result<void> Lowering::fold_root(NodeId anchor) {
   root_shape_ = graph_.type(anchor).shape;
-  root_at_.assign(root_shape_.size(), Index{});
-  const std::vector<size_t> dims = larger_than_one(root_shape_);
+  std::vector<Dim> shape;      // of the dims, or of those that they are taken apart to
+  std::vector<size_t> begins;  // by dim
+  for (const Dim& dim : root_shape_) {
+    begins.push_back(shape.size());
+    const auto apart =
+        std::find_if(taken_apart_.begin(), taken_apart_.end(), [&](const TakenApart& one) { return one.whole == dim; });
+    if (apart == taken_apart_.end()) {
+      shape.push_back(dim);
+    } else {
+      shape.insert(shape.end(), apart->parts.begin(), apart->parts.end());
+    }
+  }
+  begins.push_back(shape.size());
+  Location at(shape.size());
+  const std::vector<size_t> dims = larger_than_one(shape);
   std::vector<size_t> reduced;
   for (const NodeId node : inside_) {
     if (!reduced.empty()) break;
     if (leaf_of(node) || !types::op_info(graph_.node(node).op).is_reduction() || graph_.operands(node)[0] != anchor)
       continue;
     for (int32_t d : graph_.attr_as<ir::ReduceAttr>(node).dims) {
-      if (root_shape_[static_cast<size_t>(d)] != Dim::constant(1)) reduced.push_back(static_cast<size_t>(d));
+      for (size_t k = begins[static_cast<size_t>(d)]; k < begins[static_cast<size_t>(d) + 1]; ++k) {
+        if (shape[k] != Dim::constant(1)) reduced.push_back(k);
+      }
     }
   }
   std::vector<size_t> kept;
@@ -99,8 +116,8 @@ Result<void> Lowering::fold_root(NodeId anchor) {
   };
   const auto assign = [&](const std::vector<size_t>& batch, const std::vector<size_t>& rows,
                           const std::vector<size_t>& cols) {
-    return fold(batch, Axis::Batch, extents_[0]) && fold(rows, Axis::Row, extents_[1]) &&
-           fold(cols, Axis::Col, extents_[2]);
+    return fold(shape, batch, Axis::Batch, at, extents_[0]) && fold(shape, rows, Axis::Row, at, extents_[1]) &&
+           fold(shape, cols, Axis::Col, at, extents_[2]);
   };
   // Items and rows from one list: as few dims as possible are rows.
   const auto divided = [&](const std::vector<size_t>& outer, const std::vector<size_t>& cols) {
@@ -134,8 +151,12 @@ Result<void> Lowering::fold_root(NodeId anchor) {
   if (!found) {
     return reject(diag::Code::symbolic_layout, anchor, "the dims of this value do not fold to items, rows and columns")
         .reason(fmt::format("{}: dims that are taken together need constant sizes, but for the first",
-                            types::to_string(root_shape_)))
+                            types::to_string(shape)))
         .help("give more dims constant sizes, or reshape to fewer dims");
+  }
+  root_at_.assign(root_shape_.size(), Index{});
+  for (size_t d = 0; d < root_shape_.size(); ++d) {
+    for (size_t k = begins[d]; k < begins[d + 1]; ++k) root_at_[d] = scaled(root_at_[d], shape[k]) + at[k];
   }
   batches_ = extents_[0].as_constant().value_or(0);
   rows_ = extents_[1].as_constant().value_or(0);
@@ -239,7 +260,8 @@ Result<Location> Lowering::reduced_at(NodeId node, const Location& at) {
   return from;
 }
 
-Result<LoweredMap> Lowering::run_map(std::optional<NodeId> over) {
+Result<LoweredMap> Lowering::run_map(std::optional<NodeId> over, std::vector<TakenApart> apart) {
+  taken_apart_ = std::move(apart);
   find_inside();
   CODETTA_TRY(const NodeId anchor, over ? Result<NodeId>(*over) : find_anchor());
   CODETTA_CHECK_OK(fold_root(anchor));
@@ -264,6 +286,23 @@ Result<LoweredMap> Lowering::run_map(std::optional<NodeId> over) {
   return map;
 }
 
+// Dims of the kernel's space that the reshape takes apart, of which there is no quotient: each part gets an axis then.
+// False where nothing is added.
+static bool take_apart(const ir::Graph& graph, NodeId reshape, std::vector<TakenApart>& apart) {
+  const auto &from = graph.type(graph.operands(reshape)[0]).shape, &to = graph.type(reshape).shape;
+  bool any = false;
+  for (const ir::ReshapeSegment& segment : ir::reshape_segments(to, from)) {
+    if (segment.to.size() != 1 || segment.from.size() < 2 || to[segment.to[0]].is_constant()) continue;
+    TakenApart one{to[segment.to[0]], {}};
+    for (const size_t d : segment.from) one.parts.push_back(from[d]);
+    if (std::any_of(apart.begin(), apart.end(), [&](const TakenApart& other) { return other.whole == one.whole; }))
+      continue;
+    apart.push_back(std::move(one));
+    any = true;
+  }
+  return any;
+}
+
 Result<LoweredMap> lower_map(const ir::Graph& graph, const LoweringScope& scope, NodeId* failed) {
   Lowering lowering(graph, std::nullopt, scope);
   auto result = lowering.run_map();
@@ -281,6 +320,15 @@ Result<LoweredMap> lower_map(const ir::Graph& graph, const LoweringScope& scope,
     if (other) return other;
     const auto in_front = over.failed();
     reshape = in_front && *in_front < *reshape ? in_front : std::nullopt;
+  }
+  // Or over the same space, with an axis for each of the dims that are one in it.
+  std::vector<TakenApart> apart;
+  reshape = at;
+  while (reshape && graph.node(*reshape).op == Op::reshape && take_apart(graph, *reshape, apart)) {
+    Lowering parts(graph, std::nullopt, scope);
+    auto other = parts.run_map(std::nullopt, apart);
+    if (other) return other;
+    reshape = parts.failed();
   }
   if (failed != nullptr) *failed = at;
   return result;

@@ -87,14 +87,21 @@ class ByNode {
   T otherwise_;
 };
 
+// A size that is a product, and the dims that it stands for: b * s of reshape(x, (b * s, 64)).
+struct TakenApart {
+  Dim whole;
+  std::vector<Dim> parts;
+};
+
 class Lowering {
  public:
   // `matmul`: none for a map.
   Lowering(const ir::Graph& graph, std::optional<ir::NodeId> matmul, const LoweringScope& scope)
       : graph_(graph), matmul_(matmul), scope_(scope) {}
   Result<Lowered> run();
-  // `over`: the value whose space it goes over; none: that of the largest.
-  Result<LoweredMap> run_map(std::optional<ir::NodeId> over = std::nullopt);
+  // `over`: the value whose space it goes over; none: that of the largest. `apart`: dims of it that have an axis for
+  // each of their parts.
+  Result<LoweredMap> run_map(std::optional<ir::NodeId> over = std::nullopt, std::vector<TakenApart> apart = {});
   [[nodiscard]] std::optional<ir::NodeId> failed() const { return failed_; }
 
  private:
@@ -155,7 +162,8 @@ class Lowering {
   // lower_map.cpp
   Result<ir::NodeId> find_anchor();
   Result<void> fold_root(ir::NodeId anchor);
-  bool fold(const std::vector<size_t>& dims, package::Axis axis, Dim& extent);
+  static bool fold(const std::vector<Dim>& shape, const std::vector<size_t>& dims, package::Axis axis, Location& at,
+                   Dim& extent);
   void push_locations(ir::NodeId anchor);
   [[nodiscard]] bool covers(ir::NodeId node, const Location& from) const;
   Result<Location> reduced_at(ir::NodeId node, const Location& at);
@@ -182,9 +190,10 @@ class Lowering {
   mutable std::vector<bool> loses_index_, compared_;  // by node; empty until it is asked for
   std::vector<ir::NodeId> inside_;                    // leaves, outputs and all between, each behind its operands
   ByNode<bool> dependent_;
-  ByNode<uint32_t> leaf_{UINT32_MAX};   // UINT32_MAX: none
-  std::vector<Dim> root_shape_;         // of the product, or of a map's anchor
-  Location root_at_;                    // its dims in terms of the root axes
+  ByNode<uint32_t> leaf_{UINT32_MAX};  // UINT32_MAX: none
+  std::vector<Dim> root_shape_;        // of the product, or of a map's anchor
+  Location root_at_;                   // its dims in terms of the root axes
+  std::vector<TakenApart> taken_apart_;
   Dim extents_[3];                      // of the root axes: batch, rows, columns of a part
   ByNode<std::optional<Location>> at_;  // of a map: where the anchor's elements lie in it
   ByNode<std::vector<Instance>> instances_;

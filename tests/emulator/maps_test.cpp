@@ -198,6 +198,30 @@ TEST(EmulatedMaps, PositionsBehindSymbolicStarts) {
   }
 }
 
+// Dims that are one in what the kernel goes over have an axis each, so that nothing is copied.
+TEST(EmulatedMaps, DimsThatAreOneAreReadWhereTheyLie) {
+  const auto device = open();
+  ASSERT_TRUE(device) << device.error().render();
+  const auto compiler = Compiler::find();
+  ASSERT_TRUE(compiler) << compiler.error().render();
+  constexpr const char* bodies[] = {
+      "y = softmax(reshape(permute(x, (0, 2, 1, 3)), (m * n, 32)) * 0.5)",
+      "y = sum(reshape(permute(x, (2, 0, 1, 3)), (n * m, 32)) * 2.0, dim=-1)",
+      "h = reshape(permute(x, (0, 2, 1, 3)), (m * n, 32))\n    y = silu(h) * h + cast(reshape(arange(m * n), (m * n, "
+      "1)), f32)",
+      "h = reshape(permute(x, (0, 2, 1, 3)), (m * n, 32))\n    y = (h - mean(h, dim=0)) * 0.5",
+  };
+  for (size_t k = 0; k < std::size(bodies); ++k) {
+    if (!test::commit_takes(k, 2)) continue;
+    const std::string text = "def f(x: f32[\"m\", 4, \"n\", 8]):\n    " + std::string(bodies[k]) + "\n    return y\n";
+    for (const int64_t n : {1, 37}) {
+      const auto wrong = run(text, *device, *compiler, {}, nullptr, {}, {{"m", 5}, {"n", n}});
+      EXPECT_TRUE(wrong) << text << wrong.error().render();
+      EXPECT_EQ(wrong ? *wrong : "", "") << text << n;
+    }
+  }
+}
+
 // Parts of joins that are chosen by position: outside of a part its nearest element is read and not taken. Edges of
 // guarded memory are next to each part.
 TEST(EmulatedMaps, JoinsSelectedByPosition) {

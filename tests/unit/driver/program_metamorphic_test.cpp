@@ -82,6 +82,9 @@ constexpr Pair pairs[] = {
      "y = sum(x + cast(reshape(arange(n), (n, 1)), f32) * sum(ones(m), keepdim=False) + cast(arange(m), f32), dim=-1)"},
     {"a weight of positions", "x: f32[\"n\", 12], w: f32[12, 20]", "y = x @ (w + cast(arange(20 + n)[n:], f32))",
      "y = x @ w + sum(x, dim=-1) * cast(arange(20 + n)[n:], f32)"},
+    {"a sum of columns of heads", "x: f32[\"n\", 4, \"m\", 5]",
+     "y = sum(reshape(permute(x, (2, 0, 1, 3)), (m * n, 20)), dim=0)",
+     "y = ones(1, m * n) @ reshape(permute(x, (0, 2, 1, 3)), (m * n, 20))"},
     {"a residual in front or behind", "x: f32[\"n\", 12], w: f32[12, 20], c: f32[\"n\", 20]",
      "y = relu(x @ w + c) * 2.0", "h = c + x @ w\n    y = maximum(h + h, 0.0)"},
 };
