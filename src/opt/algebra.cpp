@@ -213,6 +213,21 @@ Rewrite join_split(C n, X x) {
   }
   return x.as(origin, n.type);
 }
+// A part without elements, whatever the other sizes are: nothing stores it, and no position lies in it. A part of the
+// joined type has to be left.
+Rewrite join_empty(C n, X x) {
+  if (n.op != Op::join) return {};
+  const auto d = static_cast<size_t>(std::get_if<ir::JoinAttr>(&n.attr)->dim);
+  Candidate less = n;
+  std::erase_if(less.operands,
+                [&](NodeId part) { return x.type(part).shape[d] == ir::Dim::constant(0) && !x.type(part).weak; });
+  const bool typed = std::any_of(less.operands.begin(), less.operands.end(), [&](NodeId part) {
+    return x.type(part).dtype == n.type.dtype && x.type(part).weak == n.type.weak;
+  });
+  if (less.operands.size() == n.operands.size() || !typed) return {};
+  if (less.operands.size() == 1) return x.as(less.operands[0], n.type);
+  return less;
+}
 
 // What the body of a loop hands on as it got it is what the loop began with.
 Rewrite loop_invariant(const Candidate& n, RuleContext& x) {
@@ -252,6 +267,7 @@ constexpr Rule algebra_table[] = {
     {"reshape_reshape", "reshape(reshape(x, s), t) = reshape(x, t)", reshape_reshape},
     {"split_join", "split(join(x, y), 2)[i] = (x, y)[i]", split_join},
     {"join_split", "join(*split(x, n)) = x", join_split},
+    {"join_empty", "join(x, part of size 0, y) = join(x, y)", join_empty},
     {"loop_invariant", "a result of while_loop that its body returns as it is = the operand", loop_invariant},
 };
 

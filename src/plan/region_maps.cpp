@@ -161,7 +161,8 @@ bool RegionFinder::selects(NodeId join) {
   std::vector<NodeId> stored;  // were it not for this
   std::copy_if(joins.begin(), joins.end(), std::back_inserter(stored),
                [&](NodeId node) { return parts_differ(graph_, node); });
-  if (!std::all_of(stored.begin(), stored.end(), [&](NodeId node) { return parts_have_elements(graph_, node); }))
+  // Those of equal parts, too: inside of another one they are chosen by the position as well.
+  if (!std::all_of(joins.begin(), joins.end(), [&](NodeId node) { return parts_have_elements(graph_, node); }))
     return false;
   KernelRegion whole;
   whole.stores = places_of(join, join, 0);

@@ -238,6 +238,8 @@ TEST(EmulatedMaps, JoinsSelectedByPosition) {
       "y = concat(x + cast(arange(n + 1), f32), take(c, i), c[1:, :] - b, expand(b, p + 1, n + 1), dim=0)",
       "y = concat(x, concat(c, c * 2.0, dim=0), transpose(transpose(x) + 1.0)[:m + 1, :], dim=0)",
       "y = where(concat(x > 0.0, c < 0.0, dim=0), 1.0, -concat(c, x, dim=0) * b)",
+      // parts of which nothing is left
+      "y = concat(zeros(0, n + 1), x * b, x[:0, :], c, c[1:1, :], dim=0)",
   };
   for (size_t k = 0; k < std::size(bodies); ++k) {
     if (!test::commit_takes(k, 2)) continue;

@@ -168,6 +168,14 @@ def maps(q: f16["heads", "s", 64], k: f16["heads", "t", 64], ids: i64["s"], tabl
     rows = take(table, ids)[:s // 2]
     return scores, rows
 )"},
+      HostCase{"kernels_cuda_join", "cuda:sm_90a", "", "", R"(
+def join_by_position(x: f32["m + 1", 60], c: f32["p + 1", 60], b: f32[60], s: f32["m", "p"]):
+    y = concat(zeros(m + 1, 2), silu(x) + b, zeros(m + 1, 2), dim=1)
+    z = concat(x * 2.0, zeros(0, 60), c, dim=0)
+    t = s + 1.0
+    return y, z, t
+)",
+               HostCase::Form::Kernels},
       HostCase{"host_cuda_factors", "cuda:sm_80", "", "", R"(
 def factors(x: f32["m", 64], g: bf16[64, 128], u: bf16[64, 128], q: i8[128, 96], s: bf16[96]):
     a = cast(x * 0.5, bf16)
@@ -299,6 +307,10 @@ Result<HostText> emit_host_case(const HostCase& c) {
     }
   }
   HostText result{{}, steps_of(made)};
+  if (c.form == HostCase::Form::Kernels) {
+    for (const package::Kernel& kernel : made.kernels) result.golden += "== " + kernel.name + "\n" + kernel.source;
+    return result;
+  }
   if (c.form == HostCase::Form::Python) {
     CODETTA_TRY(result.golden, python_text(std::move(made)));
     return result;

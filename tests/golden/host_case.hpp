@@ -20,9 +20,10 @@ struct HostCase {
   std::string_view text;
   enum class Form : uint8_t {
     Cpp,
-    Nvcc,    // compiles the kernels: their files follow, without the kernels' own sources, and the script
-    Python,  // without what all modules begin with
-    Metal,   // likewise without the kernels' sources
+    Nvcc,     // compiles the kernels: their files follow, without the kernels' own sources, and the script
+    Python,   // without what all modules begin with
+    Metal,    // likewise without the kernels' sources
+    Kernels,  // no host text: the sources of the kernels
   };
   Form form = Form::Cpp;
   std::string_view kernel{};  // source of the user's kernel `own`, in the language of the target

@@ -39,6 +39,10 @@ struct Sketch {
     return (*this)(Op::reshape, {n}, ir::ReshapeAttr{oracle::test::dims(s)});
   }
   NodeId split(NodeId n, int part) { return (*this)(Op::split, {n}, ir::SplitAttr{2, part, 1}); }
+  NodeId rows(NodeId n, int64_t count) {
+    return (*this)(Op::slice, {n},
+                   ir::SliceAttr{.dim = 0, .start = ir::Dim::constant(0), .count = ir::Dim::constant(count)});
+  }
   ir::Graph finish(NodeId node) {
     builder.add_output("D", node, builder.type(node).dtype);
     Result<ir::Graph> graph = std::move(builder).finish();
@@ -164,6 +168,14 @@ const std::multimap<std::string_view, Draw>& examples() {
       {"join_split",
        [](Sketch& s) {
          return s(Op::join, {s.split(s.x, 0), s.split(s.x, 1)}, ir::JoinAttr{1, false});
+       }},
+      {"join_empty",
+       [](Sketch& s) {
+         return s(Op::join, {s.rows(s.y, 0), s.x, s.rows(s.x, 0)}, ir::JoinAttr{0, false});
+       }},
+      {"join_empty",
+       [](Sketch& s) {
+         return s(Op::join, {s.x, s.rows(s.y, 0), s.rows(s.y, 3)}, ir::JoinAttr{0, false});
        }},
       {"permute_through",
        [](Sketch& s) {
