@@ -170,6 +170,7 @@ std::optional<ir::Function> Lowerer::lower(std::string_view function_name) {
   }
   active_.push_back(entry);
   run(scope, true);
+  if (report_.empty()) report_unread();
   if (!report_.empty()) return std::nullopt;
   finish_function(function, report_);
   if (!report_.empty()) return std::nullopt;

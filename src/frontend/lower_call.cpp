@@ -488,7 +488,31 @@ Lowerer::Values Lowerer::call_helper(const PendingCall& call, const std::vector<
   active_.push_back(call.helper);
   Values values = run(scope, false);
   active_.pop_back();
+  find_unread(scope);
   return values;
+}
+
+void Lowerer::find_unread(const Scope& scope) {
+  if (!report_.empty() || unread_.contains(scope.function)) return;
+  std::vector<Span>& unread = unread_[scope.function];
+  for (uint32_t i = 0; i < scope.function->parameter_count; ++i) {
+    const Span parameter = module_.parameters[scope.function->first_parameter + i].name;
+    if (scope.read.find(text(parameter)) == scope.read.end()) unread.push_back(parameter);
+  }
+}
+
+void Lowerer::report_unread() {
+  for (const ast::Function& function : module_.functions) {
+    const auto found = unread_.find(&function);
+    if (found == unread_.end() || of_branches_.contains(&function)) continue;
+    for (const Span parameter : found->second) {
+      report_
+          .error(Code::operand_unused, parameter,
+                 fmt::format("parameter '{}' of '{}' is not used", text(parameter), text(function.name)))
+          .reason("nothing in the function reads it: what calls pass for it would be dropped")
+          .help("use it, or remove the parameter and what is passed for it");
+    }
+  }
 }
 
 // The functions that a call of cond or while_loop names, over the values that it passes to them.
@@ -509,6 +533,7 @@ bool Lowerer::lower_functions(PendingCall& call, const std::vector<ValueId>& ope
 bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>& ranks, Span span,
                            CallArgument& argument) {
   if (!may_enter(function, span)) return false;
+  of_branches_.insert(&function);
   if (function.parameter_count != ranks.size()) {
     report_
         .error(Code::argument_count, span,

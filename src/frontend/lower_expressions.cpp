@@ -79,7 +79,10 @@ void Lowerer::undefined(const Scope& scope, const Expr& expr) {
 
 ValueId Lowerer::name(Scope& scope, const Expr& expr) {
   const std::string_view word = text(expr.span);
-  if (const auto found = scope.values.find(word); found != scope.values.end()) return found->second;
+  if (const auto found = scope.values.find(word); found != scope.values.end()) {
+    scope.read.emplace(word);
+    return found->second;
+  }
   if (word == "inf" || word == "nan") {
     const double number =
         word == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();

@@ -36,6 +36,7 @@ class Lowerer {
     std::unordered_map<std::string_view, ValueId> values;
     std::unordered_map<std::string_view, diag::Span> definitions;
     std::unordered_map<std::string_view, bool> is_parameter;
+    std::set<std::string, std::less<>> read;  // names that something is made of, and sizes that values say
     std::unordered_map<std::string_view, std::optional<uint32_t>> devices;  // the block in which a name was defined
     // Sizes by what texts call them: of results of this function's extern calls, and of the functions that called it.
     std::map<std::string, std::string, std::less<>> sizes;
@@ -88,6 +89,8 @@ class Lowerer {
                     std::string help);
   Values call(Frame& frame, const std::vector<ValueId>& operands);
   Values call_helper(const PendingCall& call, const std::vector<ValueId>& operands);
+  void find_unread(const Scope& scope);
+  void report_unread();
   bool may_enter(const ast::Function& function, diag::Span span);
   bool lower_functions(PendingCall& call, const std::vector<ValueId>& operands);
   bool lower_branch(const ast::Function& function, const std::vector<int>& ranks, diag::Span span,
@@ -122,10 +125,14 @@ class Lowerer {
   std::unordered_map<std::string_view, const ast::Function*> functions_;
   std::vector<const ast::Function*> active_;    // being inlined
   std::set<std::string, std::less<>> symbols_;  // in the types of the entry's parameters
-  Scope* scope_ = nullptr;                      // of the function being lowered
-  int size_depth_ = 0;                          // sizes inside of values that are sizes
-  bool size_reported_ = false;                  // why the last one is none
-  std::string size_trouble_;                    // of its arithmetic
+  // Of functions that are called: by function, parameters that it does not read; and functions of branches and loops,
+  // which take what the others do.
+  std::map<const ast::Function*, std::vector<diag::Span>> unread_;
+  std::set<const ast::Function*> of_branches_;
+  Scope* scope_ = nullptr;      // of the function being lowered
+  int size_depth_ = 0;          // sizes inside of values that are sizes
+  bool size_reported_ = false;  // why the last one is none
+  std::string size_trouble_;    // of its arithmetic
   diag::Span size_trouble_at_{};
   diag::Span size_told_at_{};  // where that was reported last
   size_t elsewhere_ = 0;       // values of branches that are done, and calls

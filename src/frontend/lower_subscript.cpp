@@ -42,6 +42,7 @@ std::optional<ir::Dim> Lowerer::size_from_value(ExprId id, int depth) {
   if (expr.kind == ExprKind::Name) {
     const auto found = scope_->values.find(text(expr.span));
     if (found == scope_->values.end()) return std::nullopt;
+    scope_->read.emplace(text(expr.span));
     value = found->second;
   } else if ((expr.kind == ExprKind::Subscript || expr.kind == ExprKind::Call) &&
              size_depth_ + depth <= max_size_depth) {
@@ -125,6 +126,7 @@ ir::Dim Lowerer::size_of_text(const ir::Dim& size, Span span) {
     if (known != scope_->sizes.end() && scope_->own_sizes.contains(known->second)) return named();
     const auto found = scope_->values.find(symbol);
     if (found == scope_->values.end() || !found->second.valid() || builder_.rank(found->second) != 0) return named();
+    scope_->read.emplace(symbol);
     auto value = builder_.size_of(found->second, span);
     if (!value) return value;
     for (const std::string& each : value->symbols()) scope_->value_sizes.insert(each);
