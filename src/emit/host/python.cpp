@@ -10,8 +10,8 @@
 
 #include "diag/diagnostic.hpp"
 #include "emit/host/devices.hpp"
+#include "emit/host/python_launches.hpp"
 #include "emit/host/python_text.hpp"
-#include "emit/host/python_user.hpp"
 #include "emit/host/steps.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
@@ -25,15 +25,14 @@ namespace {
 
 using namespace package;  // NOLINT: all kinds of steps
 
-class PythonPrinter {
+class PythonPrinter : PythonLaunches {
  public:
   // `number`: of the program among those of the module.
   PythonPrinter(const Package& package, const PythonOptions& options, ModuleParts& shared, size_t number)
-      : p_(package),
+      : PythonLaunches(package),
         o_(options),
         shared_(shared),
         number_(number),
-        gpu_(package.target.backend != Backend::cpu),
         steps_kernel_(gpu_ ? package::steps_kernel(package) : std::nullopt),
         devices_(package) {}
 
@@ -64,26 +63,26 @@ class PythonPrinter {
   Result<std::string> run() {
     signature();
     indent_ = 1;
-    line("engine = _loaded(ENGINE, KERNELS{})", gpu_ ? "" : ", ISA");
-    line("keep, pools = {{}}, {{}}");
+    line(fmt::format("engine = _loaded(ENGINE, KERNELS{})", gpu_ ? "" : ", ISA"));
+    line("keep, pools = {}, {}");
     for (uint32_t i = 0; i < p_.buffers.size(); ++i) {
       const Buffer& b = p_.buffers[i];
-      if (bound(b) && b.is_scalar) line("_number(a{}, {}, {})", i, static_cast<int>(b.dtype), name(i));
+      if (bound(b) && b.is_scalar) line(fmt::format("_number(a{}, {}, {})", i, static_cast<int>(b.dtype), name(i)));
       if (!bound(b) || b.is_scalar) continue;
       const char* const written = b.role == Buffer::Role::Output ? "output" : b.donated ? "donated" : "";
-      line("v{0} = _bound(a{0}, {1}, {2}, {3}, \"{4}\")", i, py_quoted(b.name), static_cast<int>(b.dtype),
-           b.shape.size(), written);
+      line(fmt::format("v{0} = _bound(a{0}, {1}, {2}, {3}, \"{4}\")", i, py_quoted(b.name), static_cast<int>(b.dtype),
+                       b.shape.size(), written));
     }
     for (uint32_t i = 0; o_.checked && gpu_ && i < p_.buffers.size(); ++i) {
       if (!bound(p_.buffers[i]) || p_.buffers[i].is_scalar) continue;
       if (devices_.several()) {
-        line("_placed_on({}, v{}, {})", p_.buffers[i].device, i, name(i));
+        line(fmt::format("_placed_on({}, v{}, {})", p_.buffers[i].device, i, name(i)));
       } else {
-        line("_placed(v{}, {})", i, name(i));
+        line(fmt::format("_placed(v{}, {})", i, name(i)));
       }
     }
     for (uint32_t i = 0; o_.checked && i < p_.buffers.size(); ++i) {
-      if (p_.buffers[i].role == Buffer::Role::Output) line("_apart_itself(engine, v{}, {})", i, name(i));
+      if (p_.buffers[i].role == Buffer::Role::Output) line(fmt::format("_apart_itself(engine, v{}, {})", i, name(i)));
     }
     CODETTA_CHECK_OK(list(p_.steps));
     if (!gpu_) return std::move(text_);
@@ -119,7 +118,8 @@ class PythonPrinter {
         value = expression(s.value);
         break;
     }
-    line("n{0} = _symbol(n{0}, {1}, {2}, {3})", symbol(s.symbol), value, expression(s.divisor), py_quoted(s.symbol));
+    line(fmt::format("n{0} = _symbol(n{0}, {1}, {2}, {3})", symbol(s.symbol), value, expression(s.divisor),
+                     py_quoted(s.symbol)));
     defined_.insert(s.symbol);
     return {};
   }
@@ -128,101 +128,101 @@ class PythonPrinter {
     return o_.checked || apart ? std::visit(*this, s.guard) : Result<void>();
   }
   Result<void> operator()(const EqualGuard& g) {
-    line("_equal({}, {}, {})", expression(g.left), expression(g.right),
-         py_quoted(g.left.to_string() + " must equal " + g.right.to_string()));
+    line(fmt::format("_equal({}, {}, {})", expression(g.left), expression(g.right),
+                     py_quoted(g.left.to_string() + " must equal " + g.right.to_string())));
     return {};
   }
   Result<void> operator()(const UnitStrideGuard& g) {
     const size_t rank = p_.buffers[g.buffer].shape.size();
-    if (rank > 0 && gpu_) line("_side_by_side(v{}, {})", g.buffer, name(g.buffer));
-    if (rank > 0 && !gpu_) line("_has_stride(v{}, {}, 1, {})", g.buffer, rank - 1, name(g.buffer));
+    if (rank > 0 && gpu_) line(fmt::format("_side_by_side(v{}, {})", g.buffer, name(g.buffer)));
+    if (rank > 0 && !gpu_) line(fmt::format("_has_stride(v{}, {}, 1, {})", g.buffer, rank - 1, name(g.buffer)));
     return {};
   }
   Result<void> operator()(const NoOverlapGuard& g) {
     if (!bound(p_.buffers[g.output]) || !bound(p_.buffers[g.other])) return {};
     const bool first = p_.buffers[g.output].donated, second = p_.buffers[g.other].donated;
-    line("_apart(engine, v{}, v{}, {}, ({}, {}){})", g.output, g.other, g.in_place_ok ? "True" : "False",
-         name(first || !second ? g.output : g.other), name(first || !second ? g.other : g.output),
-         first || second ? ", \"donated\"" : "");
+    line(fmt::format("_apart(engine, v{}, v{}, {}, ({}, {}){})", g.output, g.other, g.in_place_ok ? "True" : "False",
+                     name(first || !second ? g.output : g.other), name(first || !second ? g.other : g.output),
+                     first || second ? ", \"donated\"" : ""));
     return {};
   }
   Result<void> operator()(const SizeGuard& g) {
-    line("_has_size(v{}, {}, {}, {})", g.buffer, g.dim, expression(g.size), name(g.buffer));
+    line(fmt::format("_has_size(v{}, {}, {}, {})", g.buffer, g.dim, expression(g.size), name(g.buffer)));
     return {};
   }
   Result<void> operator()(const StrideGuard& g) {
-    line("_has_stride(v{}, {}, {}, {})", g.buffer, g.dim, expression(g.stride), name(g.buffer));
+    line(fmt::format("_has_stride(v{}, {}, {}, {})", g.buffer, g.dim, expression(g.stride), name(g.buffer)));
     return {};
   }
   Result<void> operator()(const AlignmentGuard& g) {
-    line("_aligned(v{}, {}, {})", g.buffer, g.bytes, name(g.buffer));
+    line(fmt::format("_aligned(v{}, {}, {})", g.buffer, g.bytes, name(g.buffer)));
     return {};
   }
   Result<void> operator()(const DivisibleGuard& g) {
-    line("_divisible({}, {}, {})", expression(g.value), expression(g.divisor),
-         py_quoted(g.value.to_string() + " must be a multiple of " + g.divisor.to_string()));
+    line(fmt::format("_divisible({}, {}, {})", expression(g.value), expression(g.divisor),
+                     py_quoted(g.value.to_string() + " must be a multiple of " + g.divisor.to_string())));
     return {};
   }
   Result<void> operator()(const RangeGuard& g) {
-    line("_in_range({}, {}, {}, {}{}{})", expression(g.value), expression(g.least), expression(g.most),
-         py_quoted(g.value.to_string() + " is out of range"), g.why.empty() ? "" : ", ",
-         g.why.empty() ? "" : py_quoted(g.why));
+    line(fmt::format("_in_range({}, {}, {}, {}{}{})", expression(g.value), expression(g.least), expression(g.most),
+                     py_quoted(g.value.to_string() + " is out of range"), g.why.empty() ? "" : ", ",
+                     g.why.empty() ? "" : py_quoted(g.why)));
     return {};
   }
   Result<void> operator()(const NanGuard& g) {
-    if (gpu_) return look(g, g.buffer, g.infinity ? 2 : 1, "0");
-    line("_numbers(v{}, {}, {}, {}, {})", g.buffer, static_cast<int>(p_.buffers[g.buffer].dtype),
-         g.infinity ? "True" : "False", name(g.buffer), py_quoted(g.why));
+    if (gpu_) return look(g.buffer, g.infinity ? 2 : 1, "0");
+    line(fmt::format("_numbers(v{}, {}, {}, {}, {})", g.buffer, static_cast<int>(p_.buffers[g.buffer].dtype),
+                     g.infinity ? "True" : "False", name(g.buffer), py_quoted(g.why)));
     return {};
   }
   Result<void> operator()(const IndexGuard& g) {
-    if (gpu_) return look(g, g.buffer, 0, expression(g.size));
-    line("_indices(v{}, {}, {})", g.buffer, expression(g.size), name(g.buffer));
+    if (gpu_) return look(g.buffer, 0, expression(g.size));
+    line(fmt::format("_indices(v{}, {}, {})", g.buffer, expression(g.size), name(g.buffer)));
     return {};
   }
 
   Result<void> operator()(const Allocate& s) {
     const Buffer& b = p_.buffers[s.buffer];
-    line("keep[{}] = _memory(_span({}, {}, {}), {})", s.buffer, static_cast<int>(b.dtype), tuple(b.shape), strides(b),
-         b.alignment);
+    line(fmt::format("keep[{}] = _memory(_span({}, {}, {}), {})", s.buffer, static_cast<int>(b.dtype), tuple(b.shape),
+                     strides(b), b.alignment));
     return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
   }
   Result<void> operator()(const AllocateFromPool& s) {
     const Pool& pool = p_.pools[s.pool];
-    line("keep[{}] = _pool(pools, {}, {}, {})", s.buffer, s.pool, expression(pool.bytes), pool.alignment);
+    line(fmt::format("keep[{}] = _pool(pools, {}, {}, {})", s.buffer, s.pool, expression(pool.bytes), pool.alignment));
     return view(s.buffer, fmt::format("keep[{}]", s.buffer), expression(s.offset));
   }
   Result<void> operator()(const Free& s) {
-    line("keep.pop({}, None)", s.buffer);
-    line("v{} = None", s.buffer);
+    line(fmt::format("keep.pop({}, None)", s.buffer));
+    line(fmt::format("v{} = None", s.buffer));
     return {};
   }
   Result<void> operator()(const Reuse& s) {
-    line("keep[{0}] = keep.pop({1}, v{1})", s.buffer, s.from);
+    line(fmt::format("keep[{0}] = keep.pop({1}, v{1})", s.buffer, s.from));
     CODETTA_CHECK_OK(view(s.buffer, fmt::format("v{}", s.from), "0"));
-    line("v{} = None", s.from);
+    line(fmt::format("v{} = None", s.from));
     return {};
   }
   Result<void> operator()(const Reinterpret& s) {
-    line("keep[{0}] = v{1}", s.buffer, s.source);
+    line(fmt::format("keep[{0}] = v{1}", s.buffer, s.source));
     return view(s.buffer, fmt::format("v{}", s.source), expression(p_.buffers[s.buffer].offset));
   }
   Result<void> operator()(const LoadConstant& s) {
     const Buffer& b = p_.buffers[s.buffer];
-    if (devices_.moves_to(b.device)) line("_at({})", b.device);
+    if (devices_.moves_to(b.device)) line(fmt::format("_at({})", b.device));
     if (gpu_ && b.external.empty()) {
-      line("keep[{}] = _constant({})", s.buffer, constant_numbers_[s.buffer]);
+      line(fmt::format("keep[{}] = _constant({})", s.buffer, constant_numbers_[s.buffer]));
       return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
     }
     if (b.external.empty()) {
-      line("keep[{0}] = np.frombuffer(base64.b64decode(_CONSTANTS[{1}]), np.uint8)", s.buffer,
-           constant_numbers_[s.buffer]);
+      line(fmt::format("keep[{0}] = np.frombuffer(base64.b64decode(_CONSTANTS[{1}]), np.uint8)", s.buffer,
+                       constant_numbers_[s.buffer]));
       return view(s.buffer, fmt::format("keep[{}]", s.buffer), "0");
     }
     once(fmt::format("_given(weights, {}, \"E0615: constant\")", py_quoted(b.external)));
-    line("v{} = _selected(weights[{}], {}, {}, {})", s.buffer, py_quoted(b.external), name(s.buffer),
-         static_cast<int>(b.dtype), tuple(b.shape));
-    if (o_.checked && gpu_) line("_placed(v{}, {})", s.buffer, name(s.buffer));
+    line(fmt::format("v{} = _selected(weights[{}], {}, {}, {})", s.buffer, py_quoted(b.external), name(s.buffer),
+                     static_cast<int>(b.dtype), tuple(b.shape)));
+    if (o_.checked && gpu_) line(fmt::format("_placed(v{}, {})", s.buffer, name(s.buffer)));
     return {};
   }
   Result<void> operator()(const Copy& s) {
@@ -230,123 +230,36 @@ class PythonPrinter {
     shaped(s.target);
     const bool strided = !(p_.buffers[s.source].strides.empty() && p_.buffers[s.target].strides.empty());
     if (is_between_devices(p_, s)) {
-      if (strided && !steps_kernel_) return refused(s, no_steps_kernel);
-      line("_copy_between({}, {}, {}, {}, {})", steps_kernel_ ? std::to_string(*steps_kernel_) : "None",
-           named(s.source), p_.buffers[s.source].device, named(s.target), p_.buffers[s.target].device);
+      if (strided && !steps_kernel_) return refused(no_steps_kernel);
+      line(fmt::format("_copy_between({}, {}, {}, {}, {})", steps_kernel_ ? std::to_string(*steps_kernel_) : "None",
+                       named(s.source), p_.buffers[s.source].device, named(s.target), p_.buffers[s.target].device));
       return {};
     }
     if (gpu_ && (strided || steps_kernel_)) {
-      if (!steps_kernel_) return refused(s, no_steps_kernel);
-      line("_copy_elements({}, {}, {})", *steps_kernel_, named(s.source), named(s.target));
+      if (!steps_kernel_) return refused(no_steps_kernel);
+      line(fmt::format("_copy_elements({}, {}, {})", *steps_kernel_, named(s.source), named(s.target)));
       return {};
     }
-    line("_copy({}v{}, v{}, {})", gpu_ ? "" : "engine, ", s.source, s.target, name(s.source));
+    line(fmt::format("_copy({}v{}, v{}, {})", gpu_ ? "" : "engine, ", s.source, s.target, name(s.source)));
     return {};
   }
   Result<void> operator()(const Fill& s) {
     shaped(s.buffer);
     const bool by_bytes = p_.buffers[s.buffer].strides.empty() && package::one_byte(p_.buffers[s.buffer].dtype, s.bits);
     if (gpu_ && s.mode != ZeroMode::None && (!by_bytes || steps_kernel_)) {
-      if (!steps_kernel_) return refused(s, no_steps_kernel);
-      line("_fill_elements({}, {}, {:#x})", *steps_kernel_, named(s.buffer), s.bits);
+      if (!steps_kernel_) return refused(no_steps_kernel);
+      line(fmt::format("_fill_elements({}, {}, {:#x})", *steps_kernel_, named(s.buffer), s.bits));
       return {};
     }
-    if (s.mode != ZeroMode::None) line("_fill(v{}, {:#x})", s.buffer, s.bits);  // memory is placed anew in every call
+    if (s.mode != ZeroMode::None)
+      line(fmt::format("_fill(v{}, {:#x})", s.buffer, s.bits));  // memory is placed anew in every call
     return {};
   }
   Result<void> operator()(const DefineKernel& s) {
-    line("# kernel {} is {}", kernel_numbers_[s.kernel], py_comment(p_.kernels[s.kernel].name));
+    line(fmt::format("# kernel {} is {}", kernel_numbers_[s.kernel], py_comment(p_.kernels[s.kernel].name)));
     return {};
   }
-  Result<void> operator()(const LaunchKernel& s) {
-    const package::Kernel& kernel = p_.kernels[s.kernel];
-    LaunchOptions plain_options;
-    plain_options.programmatic = s.options.programmatic;
-    const bool own = gpu_ && is_user(kernel.config);
-    if (!own && !(s.options == plain_options))
-      return refused(s, "grids, clusters, tensor maps and L2 windows are of kernels of the user's on GPUs");
-    for (const uint32_t buffer : s.arguments) shaped(buffer);
-    if (is_user(kernel.config)) return user_launch(s, kernel);
-    const Tables tables = tables_of(s, kernel.epilogue);
-    if (gpu_) return gpu_launch(s, kernel, tables);
-    if (const auto* map = std::get_if<CpuMapConfig>(&kernel.config)) {
-      line("_launch_map(engine, {}, ({}, {}, {}),  # {}", kernel_numbers_[s.kernel], static_cast<int>(map->isa),
-           map->tile_rows, map->tile_cols, py_comment(kernel.name));
-      indent_ += 2;
-      line("[{}], [{}], ({}, {}, {}),", tables.phases, tables.reductions, expression(s.batch), expression(s.m),
-           expression(s.n));
-      line("[{}], [{}])", tables.operands, tables.scalars);
-      indent_ -= 2;
-      return {};
-    }
-    const Product& product = *s.product;
-    const CpuGemmConfig& c = package::cpu(kernel.config);
-    const EpilogueProgram& program = kernel.epilogue;
-    product.each_buffer([this](uint32_t buffer) { shaped(buffer); });
-    const std::string sizes =
-        fmt::format("({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n), expression(product.k));
-    line("batch, m, n, k = {}", sizes);
-    line("_launch(engine, {}, ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}),  # {}",
-         kernel_numbers_[s.kernel], static_cast<int>(c.family), static_cast<int>(c.isa), static_cast<int>(c.a_dtype),
-         static_cast<int>(c.b_dtype), static_cast<int>(c.accumulator), c.pack_a ? "True" : "False", c.mr, c.nr,
-         c.tile_rows, c.tile_cols, c.kc, c.mc, c.nc, c.k_split, py_comment(kernel.name));
-    indent_ += 2;
-    line("{}, [{}], [{}], {}, {},", program.split.ways, tables.phases, tables.reductions,
-         c.family == CpuFamily::Fused ? "True" : "False", kernel.source.empty() ? "True" : "False");
-    const auto b_of = [&](size_t p) {
-      const uint32_t b = product.factor_b(p);
-      return fmt::format("_factor({}, {}, batch, k, n{}, {})", seen(b, product.b_view),
-                         product.b_transposed ? "True" : "False",
-                         product.products() > 1 ? fmt::format(" // {}", product.products()) : "", name(b));
-    };
-    line("_factor({}, {}, batch, m, k, {}), {},", seen(product.a, product.a_view),
-         product.a_transposed ? "True" : "False", name(product.a), product.b_made.empty() ? b_of(0) : "None");
-    std::string more;
-    for (size_t p = 1; p < product.products() && product.b_made.empty(); ++p) more += b_of(p) + ", ";
-    for (const Prologue& made : product.b_made) more += maker(made, product.b_transposed) + ", ";
-    const bool folds = !(s.batch == Dim::constant(1)) && rows_fold(program);
-    if (!more.empty()) more = fmt::format(", {}=[{}]", product.b_made.empty() ? "more_b" : "made", more);
-    line("(batch, m, n, k), {}, [{}], [{}]{})", expression(program.split.chunk), tables.operands, tables.scalars,
-         more + (folds ? ", folds=True" : ""));
-    indent_ -= 2;
-    return {};
-  }
-  // A kernel of the user's: its operands in order, then its results.
-  Result<void> user_launch(const LaunchKernel& s, const package::Kernel& kernel) {
-    if (gpu_) {
-      if (const std::string lacks = lacking_in_user(p_, s, kernel); !lacks.empty()) return refused(s, lacks.c_str());
-      const auto number = [this](const Dim& dim) { return expression(dim); };
-      const std::vector<std::string> lines = user_launch_lines(p_, s, kernel_numbers_[s.kernel], number);
-      const int outside = indent_;
-      for (size_t i = 0; i < lines.size(); ++i) {
-        indent_ += i == 1 || i == 3 ? 1 : 0;
-        line("{}", lines[i]);
-      }
-      indent_ = outside;
-      return {};
-    }
-    std::string inputs, outputs;
-    for (size_t i = 0; i < s.arguments.size(); ++i) {
-      const uint32_t b = s.arguments[i];
-      const int dtype = static_cast<int>(p_.buffers[b].dtype);
-      const std::string array =
-          p_.buffers[b].is_scalar ? fmt::format("_scalar_array(a{}, {})", b, dtype) : fmt::format("v{}", b);
-      (kernel.epilogue.arguments[i].is_output ? outputs : inputs) += fmt::format("({}, {}), ", array, dtype);
-    }
-    line("_launch_user(engine, {}, {}, [{}], [{}])", kernel_numbers_[s.kernel], py_quoted(kernel.name), inputs,
-         outputs);
-    return {};
-  }
-
-  // (kernel, operands, scalars, transposed): what makes a factor.
-  std::string maker(const Prologue& made, bool transposed) {
-    LaunchKernel as_launch;
-    as_launch.arguments = made.arguments;
-    as_launch.arguments.push_back(made.arguments.front());  // where the block goes: the engine's choice
-    const Tables tables = tables_of(as_launch, p_.kernels[made.kernel].epilogue);
-    return fmt::format("({}, [{}], [{}], {})", kernel_numbers_[made.kernel], tables.operands, tables.scalars,
-                       transposed ? "True" : "False");
-  }
+  Result<void> operator()(const LaunchKernel& s) { return launch(s); }
   Result<void> operator()(const CallExtern& s) {
     std::string inputs, outputs;
     for (const uint32_t input : s.inputs) {
@@ -360,21 +273,22 @@ class PythonPrinter {
       outputs += fmt::format("v{}, ", output);
     }
     if (s.form == CallExtern::Form::Out) {
-      line("_call_out(externs, {}, [{}], [{}])", py_quoted(s.name), inputs, outputs);
+      line(fmt::format("_call_out(externs, {}, [{}], [{}])", py_quoted(s.name), inputs, outputs));
     } else {
-      line("r{} = _call_alloc(externs, {}, [{}], {})", s.result, py_quoted(s.name), inputs, s.output_count);
+      line(
+          fmt::format("r{} = _call_alloc(externs, {}, [{}], {})", s.result, py_quoted(s.name), inputs, s.output_count));
     }
     return {};
   }
   Result<void> operator()(const SelectOutput& s) {
     const Buffer& b = p_.buffers[s.buffer];
-    line("v{} = _selected(r{}[{}], {}, {}, {})", s.buffer, s.result, s.output, name(s.buffer),
-         static_cast<int>(b.dtype), tuple(b.shape));
+    line(fmt::format("v{} = _selected(r{}[{}], {}, {}, {})", s.buffer, s.result, s.output, name(s.buffer),
+                     static_cast<int>(b.dtype), tuple(b.shape)));
     return {};
   }
   Result<void> operator()(const IndexPut& s) {
     if (gpu_) {
-      if (!steps_kernel_) return refused(s, no_steps_kernel);
+      if (!steps_kernel_) return refused(no_steps_kernel);
       std::string views;
       for (const uint32_t index : s.indices) {
         shaped(index);
@@ -382,12 +296,12 @@ class PythonPrinter {
       }
       shaped(s.target);
       shaped(s.values);
-      line("_put({}, {}, [{}], {}, -1, {}, {})", *steps_kernel_, named(s.target), views, named(s.values),
-           s.accumulate ? 1 : 0, o_.checked ? looked_at(s.indices) : -1);
+      line(fmt::format("_put({}, {}, [{}], {}, -1, {}, {})", *steps_kernel_, named(s.target), views, named(s.values),
+                       s.accumulate ? 1 : 0, o_.checked ? looked_at(s.indices) : -1));
       return {};
     }
     if (s.accumulate && !numpy_adds(p_.buffers[s.target].dtype))
-      return refused(s, "numpy does not add elements of this type");
+      return refused("numpy does not add elements of this type");
     std::string indices, names;
     for (const uint32_t index : s.indices) {
       shaped(index);
@@ -396,23 +310,23 @@ class PythonPrinter {
     }
     shaped(s.target);
     shaped(s.values);
-    line("_index_put(v{}, [{}], [{}], v{}, {}, {}, {})", s.target, indices, names, s.values, name(s.values),
-         s.accumulate ? "True" : "False", o_.checked ? "True" : "False");
+    line(fmt::format("_index_put(v{}, [{}], [{}], v{}, {}, {}, {})", s.target, indices, names, s.values, name(s.values),
+                     s.accumulate ? "True" : "False", o_.checked ? "True" : "False"));
     return {};
   }
   Result<void> operator()(const Scatter& s) {
     if (gpu_) {
-      if (!steps_kernel_) return refused(s, no_steps_kernel);
+      if (!steps_kernel_) return refused(no_steps_kernel);
       for (const uint32_t buffer : {s.target, s.index, s.source}) shaped(buffer);
-      line("_put({}, {}, [{}], {}, {}, {}, {})", *steps_kernel_, named(s.target), named(s.index), named(s.source),
-           s.dim, static_cast<int>(s.reduce), o_.checked ? looked_at({s.index}) : -1);
+      line(fmt::format("_put({}, {}, [{}], {}, {}, {}, {})", *steps_kernel_, named(s.target), named(s.index),
+                       named(s.source), s.dim, static_cast<int>(s.reduce), o_.checked ? looked_at({s.index}) : -1));
       return {};
     }
     if (s.reduce != ScatterReduce::None && !numpy_adds(p_.buffers[s.target].dtype))
-      return refused(s, "numpy does not combine elements of this type");
+      return refused("numpy does not combine elements of this type");
     for (const uint32_t buffer : {s.target, s.index, s.source}) shaped(buffer);
-    line("_scatter(v{}, v{}, {}, v{}, {}, {}, {})", s.target, s.index, name(s.index), s.source, s.dim,
-         static_cast<int>(s.reduce), o_.checked ? "True" : "False");
+    line(fmt::format("_scatter(v{}, v{}, {}, v{}, {}, {}, {})", s.target, s.index, name(s.index), s.source, s.dim,
+                     static_cast<int>(s.reduce), o_.checked ? "True" : "False"));
     return {};
   }
 
@@ -432,31 +346,31 @@ class PythonPrinter {
   Result<void> operator()(const EnterSubgraph& s) { return remark("enter " + py_comment(s.name)); }
   Result<void> operator()(const ExitSubgraph&) { return remark("exit"); }
   Result<void> operator()(const If& s) {
-    line("if {}:", predicate(s.predicate));
+    line(fmt::format("if {}:", predicate(s.predicate)));
     CODETTA_CHECK_OK(child(s.then_list));
     line("else:");
     return child(s.else_list);
   }
   Result<void> operator()(const While& s) {
     const int loop = loops_++;
-    line("passes{} = 0", loop);
+    line(fmt::format("passes{} = 0", loop));
     line("while True:");
     ++indent_;
     std::set<std::string> fresh;
     new_symbols(p_.step_lists[s.condition], fresh);
     new_symbols(p_.step_lists[s.body], fresh);
-    for (const std::string& known : fresh) line("n{} = None", symbol(known));
+    for (const std::string& known : fresh) line(fmt::format("n{} = None", symbol(known)));
     devices_.unknown();
     CODETTA_CHECK_OK(list(p_.step_lists[s.condition]));
     const Buffer& more = p_.buffers[s.predicate];
-    if (!more.is_scalar && devices_.moves_to(more.device)) line("_at({})", more.device);
-    line("if not {}:", predicate(s.predicate));
+    if (!more.is_scalar && devices_.moves_to(more.device)) line(fmt::format("_at({})", more.device));
+    line(fmt::format("if not {}:", predicate(s.predicate)));
     line("    break");
     if (s.limit != 0) {
-      line("if passes{} == {}:", loop, s.limit);
-      line("    _fail(\"E0651: the loop still runs after {} iterations\")", s.limit);
+      line(fmt::format("if passes{} == {}:", loop, s.limit));
+      line(fmt::format("    _fail(\"E0651: the loop still runs after {} iterations\")", s.limit));
     }
-    line("passes{} += 1", loop);
+    line(fmt::format("passes{} += 1", loop));
     CODETTA_CHECK_OK(list(p_.step_lists[s.body]));
     devices_.unknown();
     --indent_;
@@ -483,125 +397,24 @@ class PythonPrinter {
     shared_.looks += static_cast<int64_t>(buffers.size());
     return first;
   }
-  template <class G>
-  Result<void> look(const G& guard, uint32_t buffer, int looks, const std::string& limit) {
-    if (!steps_kernel_) return refused(guard, no_steps_kernel);
+  Result<void> look(uint32_t buffer, int looks, const std::string& limit) {
+    if (!steps_kernel_) return refused(no_steps_kernel);
     shaped(buffer);
-    line("_look({}, {}, {}, {}, {})", *steps_kernel_, named(buffer), looks, limit, looked_at({buffer}));
+    line(fmt::format("_look({}, {}, {}, {}, {})", *steps_kernel_, named(buffer), looks, limit, looked_at({buffer})));
     return {};
-  }
-  template <class... A>
-  void line(fmt::format_string<A...> format, A&&... arguments) {
-    text_.append(static_cast<size_t>(4 * indent_), ' ');
-    text_ += fmt::format(format, std::forward<A>(arguments)...);
-    text_ += '\n';
   }
   Result<void> remark(std::string_view text) {
-    line("# {}", py_comment(text));
+    line(fmt::format("# {}", py_comment(text)));
     return {};
-  }
-  static bool bound(const Buffer& b) { return b.role == Buffer::Role::Argument || b.role == Buffer::Role::Output; }
-  [[nodiscard]] std::string name(uint32_t buffer) const { return py_quoted(p_.buffers[buffer].name); }
-  size_t symbol(const std::string& symbol_name) { return symbols_.emplace(symbol_name, symbols_.size()).first->second; }
-
-  std::string expression(const Dim& dim) {
-    return py_expression(dim, [this](const std::string& known) { return fmt::format("n{}", symbol(known)); });
-  }
-  std::string tuple(const std::vector<Dim>& dims) {
-    std::string text = "(";
-    for (const Dim& dim : dims) text += expression(dim) + ", ";
-    return text + ")";
   }
   std::string strides(const Buffer& b) {
     return b.strides.empty() ? fmt::format("_row_major({})", tuple(b.shape)) : tuple(b.strides);
   }
   Result<void> view(uint32_t buffer, const std::string& memory, const std::string& offset) {
     const Buffer& b = p_.buffers[buffer];
-    line("v{} = _view({}, {}, {}, {}, {}, {})", buffer, memory, offset, static_cast<int>(b.dtype), tuple(b.shape),
-         strides(b), name(buffer));
+    line(fmt::format("v{} = _view({}, {}, {}, {}, {}, {})", buffer, memory, offset, static_cast<int>(b.dtype),
+                     tuple(b.shape), strides(b), name(buffer)));
     return {};
-  }
-  // What a launch passes beside sizes and factors, as items of Python lists.
-  struct Tables {
-    std::string phases, reductions, operands, scalars;
-  };
-  Tables tables_of(const LaunchKernel& s, const EpilogueProgram& program) {
-    Tables tables;
-    for (size_t i = 0; i < program.phases.size(); ++i) {
-      tables.phases +=
-          fmt::format("({}, {}, {}), ", static_cast<int>(program.phases[i].scope),
-                      static_cast<int>(space_of(program, i)), program.phases[i].reads_accumulator ? "True" : "False");
-    }
-    for (const Reduction& r : program.reductions) {
-      tables.reductions +=
-          fmt::format("({}, {}, {}, {}, {}, {}, False), ", static_cast<int>(r.kind), static_cast<int>(r.axis),
-                      static_cast<int>(r.type), r.mean ? "True" : "False", r.phase, r.parts);
-    }
-    for (const Operand& operand : program.operands) {
-      tables.operands += fmt::format("(v{}, {}, [", s.arguments[operand.argument],
-                                     operand.access == Access::Indexed ? "True" : "False");
-      for (const IndexTerm& term : operand.terms)
-        tables.operands += fmt::format("({}, {}, {}), ", static_cast<int>(term.axis), term.dim, expression(term.scale));
-      tables.operands += "], [";
-      for (const auto& [dim, count] : operand.offsets)
-        tables.operands += fmt::format("({}, {}), ", dim, expression(count));
-      tables.operands += "], [";
-      for (const uint8_t dim : operand.gathered) tables.operands += fmt::format("{}, ", dim);
-      tables.operands += fmt::format("], {}{}), ", operand.is_store ? "True" : "False",
-                                     gpu_ ? ", " + name(s.arguments[operand.argument]) : "");
-    }
-    for (size_t i = 0; i < program.arguments.size(); ++i)
-      tables.scalars += program.arguments[i].is_scalar ? fmt::format("_scalar(a{}, {}), ", s.arguments[i],
-                                                                     static_cast<int>(program.arguments[i].dtype))
-                                                       : "(\"i\", 0), ";
-    for (const Dim& size : program.sizes) tables.scalars += fmt::format("(\"i\", {}), ", expression(size));
-    return tables;
-  }
-  Result<void> gpu_launch(const LaunchKernel& s, const package::Kernel& kernel, const Tables& tables) {
-    const auto& product = s.product;
-    const package::EpilogueProgram& program = kernel.epilogue;
-    const size_t products = product ? product->products() : 1;
-    if (product && !package::factors_are_inside(*product, program)) return refused(s, package::factors_outside);
-    if (product) product->each_buffer([this](uint32_t buffer) { shaped(buffer); });
-    line("batch, m, n, k = ({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n),
-         product ? expression(product->k) : "0");
-    line("_launch_gpu(engine, {}, (batch, m, n, k), {},  # {}", kernel_numbers_[s.kernel],
-         expression(kernel.epilogue.split.chunk), py_comment(kernel.name));
-    indent_ += 2;
-    const auto factor = [&](uint32_t buffer, bool is_a, const char* rows, const char* cols) {
-      return fmt::format(
-          "(_factor({0}, {1}, batch, {2}, {3}, {4}), {4})", seen(buffer, is_a ? product->a_view : product->b_view),
-          (is_a ? product->a_transposed : product->b_transposed) ? "True" : "False", rows, cols, name(buffer));
-    };
-    const std::string columns = products > 1 ? fmt::format("n // {}", products) : "n";
-    line("{}, {},", product && !program.makes_a() ? factor(product->a, true, "m", "k") : "None",
-         product && !program.makes_b() ? factor(product->b, false, "k", columns.c_str()) : "None");
-    std::string more;
-    for (size_t p = 1; p < products && !program.makes_b(); ++p)
-      more += factor(product->factor_b(p), false, "k", columns.c_str()) + ", ";
-    line("[{}], [{}]{})", tables.operands, tables.scalars, more.empty() ? "" : fmt::format(", [{}]", more));
-    indent_ -= 2;
-    return {};
-  }
-  // A factor's tensor, or what the product sees of it.
-  std::string seen(uint32_t buffer, const package::FactorView& view) {
-    std::string text;
-    for (const package::FactorDim& dim : view)
-      text += fmt::format("({}, {}, {}), ", int{dim.dim}, expression(dim.scale), expression(dim.size));
-    return text.empty() ? fmt::format("v{}", buffer) : fmt::format("_seen(v{}, ({}))", buffer, text);
-  }
-  // What the caller passed fits its declaration.
-  void shaped(uint32_t buffer) {
-    const Buffer& b = p_.buffers[buffer];
-    if (b.is_scalar || !bound(b) || checked_.contains(buffer)) return;
-    line("_shaped(v{}, {}, {})", buffer, tuple(b.shape), name(buffer));
-    if (is_known(b) && !arguments_checked_) checked_.insert(buffer);
-  }
-  [[nodiscard]] bool is_known(const Buffer& buffer) const {
-    return std::all_of(buffer.shape.begin(), buffer.shape.end(), [&](const Dim& dim) {
-      const std::vector<std::string> symbols = dim.symbols();
-      return std::all_of(symbols.begin(), symbols.end(), [&](const auto& one) { return defined_.contains(one); });
-    });
   }
 
   // In front of all work: what can be refused of the arguments alone is refused before anything is written.
@@ -620,10 +433,10 @@ class PythonPrinter {
     for (uint32_t b = 0; b < p_.buffers.size(); ++b) {
       if (!p_.buffers[b].filled.empty()) shapes += fmt::format("{}: {}, ", name(b), tuple(p_.buffers[b].filled));
     }
-    if (!shapes.empty()) line("_last.shapes = {{{}}}", shapes.substr(0, shapes.size() - 2));
+    if (!shapes.empty()) line(fmt::format("_last.shapes = {{{}}}", shapes.substr(0, shapes.size() - 2)));
   }
   void once(const std::string& text) {
-    if (told_.insert(text).second) line("{}", text);
+    if (told_.insert(text).second) line(text);
   }
   void check_steps(const StepList& steps) {
     for (const Step& step : steps) {
@@ -695,7 +508,7 @@ class PythonPrinter {
     for (const Step& step : steps) {
       if (!arguments_checked_ && is_work(step)) check_arguments();
       step_ = &step;
-      if (const auto device = devices_.moves_for(step)) line("_at({})", *device);
+      if (const auto device = devices_.moves_for(step)) line(fmt::format("_at({})", *device));
       CODETTA_CHECK_OK(std::visit(*this, step));
     }
     return {};
@@ -734,36 +547,20 @@ class PythonPrinter {
     indent_ = 1;
     if (number_ != 0) {
       text_ += fmt::format("\n\ndef _run_{}({}{}):\n", number_, parameters, sizes_given);
-      for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
+      for (size_t i = passed; i < symbols_.size(); ++i) line(fmt::format("n{} = None", i));
       return;
     }
     text_ += module_functions({parameters, sizes, sizes_given, donated, gpu_ ? with_call() : "", o_.takes_over.size()});
-    for (size_t i = passed; i < symbols_.size(); ++i) line("n{} = None", i);
+    for (size_t i = passed; i < symbols_.size(); ++i) line(fmt::format("n{} = None", i));
   }
 
-  template <class S>
-  Result<void> refused(const S&, const char* why) const {
-    return diag::error(diag::Code::step_unsupported, fmt::format("{} has no form as Python text", name_of(*step_)))
-        .reason(why)
-        .help("docs/features.md lists what runs where");
-  }
-
-  const Package& p_;
   const PythonOptions& o_;
   ModuleParts& shared_;
   size_t number_;
-  bool gpu_;
-  std::optional<uint32_t> steps_kernel_;                   // in the module
-  std::vector<size_t> kernel_numbers_, constant_numbers_;  // in the module, by kernel and buffer of the package
-  std::string text_;
-  int indent_ = 0;
+  std::optional<uint32_t> steps_kernel_;  // in the module
+  std::vector<size_t> constant_numbers_;  // in the module, by buffer of the package
   int loops_ = 0;
-  std::map<std::string, size_t> symbols_;
-  std::set<std::string> defined_;
-  std::set<uint32_t> checked_;  // arguments whose sizes are checked in front of all work
   std::set<std::string> told_;  // lines of checks that stand once
-  bool arguments_checked_ = false;
-  const Step* step_ = nullptr;
   DeviceTrack devices_;
 };
 

@@ -13,7 +13,7 @@
 
 namespace codetta::emit::host {
 
-// An expression of Number (device/host/support.h) for a size; `symbol` gives the variable of a symbol.
+// An expression of Number (device/host/views.h) for a size; `symbol` gives the variable of a symbol.
 using SymbolText = std::function<std::string(std::string_view symbol)>;
 std::string number_text(const types::Dim& dim, const SymbolText& symbol);
 // What an operand of view `buffer` begins behind the view's own begin, in elements; "" when nothing.
