@@ -22,7 +22,7 @@ constexpr size_t most_configurations = 256;  // all that a source may have
 // All of these calls take this configuration.
 void take(plan::Plan& plan, const std::string& call, const std::string& configuration, const SizeHints& hints) {
   for (plan::PlannedKernel& kernel : plan.kernels) {
-    if (!kernel.user || call_of(kernel, hints) != call) continue;
+    if (!kernel.user || call_of(kernel, hints, plan.numerics.strict) != call) continue;
     const auto& candidates = kernel.discovery.candidates;
     for (size_t c = 0; c < candidates.size(); ++c) {
       if (candidates[c].name == configuration) kernel.chosen = c;
@@ -86,7 +86,7 @@ Result<std::string> tune_configurations(plan::Plan& plan, const Program& program
   List picks = List::array();
   for (plan::PlannedKernel& kernel : plan.kernels) {
     if (!kernel.user || kernel.discovery.candidates.size() < 2) continue;
-    const std::string call = call_of(kernel, hints);
+    const std::string call = call_of(kernel, hints, plan.numerics.strict);
     if (std::any_of(picks.begin(), picks.end(), [&](const List& known) { return known["call"] == call; })) continue;
     List measured = List::array();
     for (const TuneResult& one : report.results) {

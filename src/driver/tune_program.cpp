@@ -86,7 +86,9 @@ class ProgramTuning {
     if (report_.note.find(text) == std::string::npos) report_.note += (report_.note.empty() ? "" : "; ") + text;
   }
   [[nodiscard]] const plan::PlannedKernel& kernel_of(const UserCall& call) const { return plan_.kernels[call.kernel]; }
-  [[nodiscard]] std::string name_of_call(const UserCall& call) const { return call_of(kernel_of(call), sizes_); }
+  [[nodiscard]] std::string name_of_call(const UserCall& call) const {
+    return call_of(kernel_of(call), sizes_, plan_.numerics.strict);
+  }
   [[nodiscard]] double trial_seconds() const { return options_.trial_seconds > 0 ? options_.trial_seconds : 10; }
 
   bool goes_on(const std::string& kernel, double measured) {
@@ -219,7 +221,7 @@ class ProgramTuning {
     state.hints = call.sizes;
     CODETTA_TRY(const plan::Plan plan, plan_of(state));
     for (const plan::PlannedKernel& one : plan.kernels) {
-      if (one.user) return std::pair(Program::Access::make(made), call_of(one, call.sizes));
+      if (one.user) return std::pair(Program::Access::make(made), call_of(one, call.sizes, plan.numerics.strict));
     }
     return diag::error(diag::Code::internal, fmt::format("the call of {} alone calls nothing", kernel.user->name));
   }

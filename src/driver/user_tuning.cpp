@@ -37,7 +37,7 @@ std::string type_of(DType dtype, const std::vector<types::Dim>& shape, bool is_s
 
 }  // namespace
 
-std::string call_of(const plan::PlannedKernel& kernel, const SizeHints& sizes) {
+std::string call_of(const plan::PlannedKernel& kernel, const SizeHints& sizes, bool strict) {
   const plan::UserHook* hook = kernel.hook ? &*kernel.hook : nullptr;
   const std::vector<package::Argument>& arguments = kernel.lowered.program.arguments;
   std::vector<std::string> operands, results;
@@ -52,7 +52,8 @@ std::string call_of(const plan::PlannedKernel& kernel, const SizeHints& sizes) {
     const auto at = static_cast<std::ptrdiff_t>(hook->position - hook->operands);
     results.insert(results.begin() + at, type_of(hook->dtype, hook->shape, false, sizes));
   }
-  return fmt::format("{}({}) -> {}", kernel.user->name, fmt::join(operands, ", "), fmt::join(results, ", "));
+  return fmt::format("{}({}) -> {}{}", kernel.user->name, fmt::join(operands, ", "), fmt::join(results, ", "),
+                     strict && hook != nullptr ? ", strict" : "");
 }
 
 std::string measured_name(const plan::UserConfiguration& configuration, const std::string& call) {
@@ -96,7 +97,7 @@ void pick_configurations(plan::Plan& plan, const SizeHints& sizes, const UserTun
     if (!kernel.user || candidates.size() < 2) continue;
     const auto known = tuning.find(kernel.user->name);
     if (known == tuning.end()) continue;
-    const std::string call = call_of(kernel, sizes);
+    const std::string call = call_of(kernel, sizes, plan.numerics.strict);
     double best = 0;
     for (size_t c = 0; c < candidates.size(); ++c) {
       const double* microseconds = known->second.find(measured_name(kernel.configurations[c], call));

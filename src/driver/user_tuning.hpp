@@ -18,8 +18,9 @@ namespace codetta::driver {
 using UserTuning = std::map<std::string, TuningRecord>;
 
 // "running_sums(f32[128, 24], f32) -> f32[128, 24]": what a time is of, with what `sizes` says of symbols, 512 for
-// others, as plan_program() takes them.
-std::string call_of(const plan::PlannedKernel& kernel, const SizeHints& sizes);
+// others, as plan_program() takes them. Behind it ", strict" where the program is, and the kernel hands a result over:
+// what it does with the elements is compiled otherwise then.
+std::string call_of(const plan::PlannedKernel& kernel, const SizeHints& sizes, bool strict);
 // What the record calls the time of a configuration: "ROWS=4, COLS=32 of running_sums(...) -> ...".
 std::string measured_name(const plan::UserConfiguration& configuration, const std::string& call);
 

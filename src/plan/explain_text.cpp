@@ -54,7 +54,11 @@ class TextPrinter : ExplainView {
 
   std::string text() const {
     std::string out = fmt::format("{} for {}\n{}\n", name_, plan_.target.to_string(), sizes_text());
-    if (plan_.numerics.strict) out += "strict: nothing is contracted\n";
+    const bool users = std::any_of(plan_.kernels.begin(), plan_.kernels.end(),
+                                   [](const PlannedKernel& kernel) { return kernel.user.has_value(); });
+    if (plan_.numerics.strict)
+      out += fmt::format("strict: nothing is contracted{}\n",
+                         users ? " but in kernels of yours, which are compiled as they are" : "");
     if (plan_.numerics.math != MathMode::Strict) out += fmt::format("math: {}\n", math_mode_name(plan_.numerics.math));
     out += devices_text();
     for (const size_t k : facts_.order) out += "\n" + kernel_text(k);

@@ -167,6 +167,13 @@ TEST_F(ProgramNumerics, WhatIsToldOfThem) {
   };
   EXPECT_NE(explained(false).find("\nstrict: nothing is contracted\nmath: tf32\n"), std::string::npos);
   EXPECT_NE(explained(true).find("\"strict\": true"), std::string::npos);
+  const auto own =
+      program_of({.strict = true},
+                 "def f(x: f32[\"m\", 8]):\n    y = user_kernel(\"own\", x, out=\"f32[m, 8]\")\n    return y\n")
+          .with_kernels({{"own", "void own(Tensor<const float, 2> x, Tensor<float, 2> y) {}\n"}});
+  EXPECT_NE(explain(own.value(), Target::host(), {}, false, here)
+                ->find("strict: nothing is contracted but in kernels of yours, which are compiled as they are\n"),
+            std::string::npos);
   EXPECT_NE(explained(true).find("\"math\": \"tf32\""), std::string::npos);
   EXPECT_EQ(explain(program_of({}), gpu, {}, false, here)->find("math:"), std::string::npos);
 

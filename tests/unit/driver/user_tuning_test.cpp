@@ -218,15 +218,17 @@ TEST_F(UserTuningTest, TextsAreTunedAsLibrariesAre) {
 
 // A kernel that hands its result over is told by what the program calls, not by what runs inside of it.
 TEST_F(UserTuningTest, CallsAreNamedByWhatIsPassed) {
-  const auto calls = [&](const std::string& program, const std::string& kernel, const driver::SizeHints& sizes) {
-    const Program made = Program::parse(program, "p.py").value().with_kernels({{"own", kernel}}).value();
+  const auto calls = [&](const std::string& program, const std::string& kernel, const driver::SizeHints& sizes,
+                         bool strict = false) {
+    const Program own = Program::parse(program, "p.py").value().with_kernels({{"own", kernel}}).value();
+    const Program made = own.with_numerics({.strict = strict}).value();
     driver::CompiledProgramState state;
     state.program = Program::Access::state(made);
     state.context = context_.shared_state();
     state.target = Target::host();
     std::vector<std::string> found;
     for (const plan::PlannedKernel& one : driver::plan_of(state).value().kernels) {
-      if (one.user) found.push_back(driver::call_of(one, sizes));
+      if (one.user) found.push_back(driver::call_of(one, sizes, strict));
     }
     return found;
   };
@@ -239,12 +241,16 @@ TEST_F(UserTuningTest, CallsAreNamedByWhatIsPassed) {
       "void own(Tensor<const float, 2> x, int64_t k, Hook<float, 2> s, Tensor<int32_t, 0> count) {}\n";
   EXPECT_EQ(calls(hooked, takes, {{"n", 7}}), (List{"own(f32[7, 8], i64) -> f32[7, 8], i32[]"}));
   EXPECT_EQ(calls(hooked, takes, {}), (List{"own(f32[512, 8], i64) -> f32[512, 8], i32[]"}));
+  // Times of what is compiled otherwise are others.
+  EXPECT_EQ(calls(hooked, takes, {{"n", 7}}, true), (List{"own(f32[7, 8], i64) -> f32[7, 8], i32[], strict"}));
   const std::string loop =
       "def more(i, x):\n    return i < 3\n\n"
       "def step(i, x):\n    return i + 1, user_kernel(\"own\", x, 2.0, out=\"f32[n]\")\n\n"
       "def f(x: f32[\"n\"]):\n    i, y = while_loop(more, step, 0, x)\n    return y\n";
-  EXPECT_EQ(calls(loop, "void own(Tensor<const float, 1> x, double k, Tensor<float, 1> y) {}\n", {{"n", 5}}),
-            (List{"own(f32[5], f64[]) -> f32[5]"}));
+  for (const bool strict : {false, true}) {
+    EXPECT_EQ(calls(loop, "void own(Tensor<const float, 1> x, double k, Tensor<float, 1> y) {}\n", {{"n", 5}}, strict),
+              (List{"own(f32[5], f64[]) -> f32[5]"}));
+  }
 }
 
 }  // namespace
