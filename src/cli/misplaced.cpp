@@ -121,10 +121,13 @@ Result<void> heeded(const CLI::App& verb, const CommonOptions& common, bool cutl
                        std::string(n.reason) + ", and is for " + n.backends, n.help);
   }
   const CLI::Option* math = verb.get_option_no_throw("--math");
-  if (math != nullptr && math->count() > 0 && math->results().back() != "strict" && (backend == Backend::cpu)) {
+  if (math != nullptr && math->count() > 0 && math->results().back() != "strict" && backend != Backend::cuda &&
+      backend != Backend::cutlass) {
     if (!math_mode_from_name(math->results().back())) return {};  // told with what is known
     return usage_error("--math " + math->results().back() + " has no effect with " + named,
-                       "it permits what tensor cores of a GPU do; a CPU multiplies exactly",
+                       std::string("it permits what NVIDIA's tensor cores do; ") +
+                           (backend == Backend::cpu ? "a CPU multiplies" : "kernels of other GPUs multiply") +
+                           " exactly",
                        "leave it out, or say --target cuda");
   }
   return {};

@@ -19,45 +19,6 @@ struct GemmSizes {
   int64_t batch = 0, m = 0, n = 0, k = 0;
 };
 
-Result<DType> parse_dtype(const std::string& name) {
-  if (const auto dtype = dtype_from_name(name)) return *dtype;
-  // As NumPy, PyTorch and C call them.
-  static const std::map<std::string, std::string> elsewhere{
-      {"float", "f32"},
-      {"float32", "f32"},
-      {"fp32", "f32"},
-      {"double", "f64"},
-      {"float64", "f64"},
-      {"fp64", "f64"},
-      {"half", "f16"},
-      {"float16", "f16"},
-      {"fp16", "f16"},
-      {"bfloat16", "bf16"},
-      {"float8_e4m3fn", "f8e4m3"},
-      {"fp8", "f8e4m3"},
-      {"e4m3", "f8e4m3"},
-      {"float8_e5m2", "f8e5m2"},
-      {"e5m2", "f8e5m2"},
-      {"int8", "i8"},
-      {"s8", "i8"},
-      {"uint8", "u8"},
-      {"int16", "i16"},
-      {"uint16", "u16"},
-      {"int", "i32"},
-      {"int32", "i32"},
-      {"s32", "i32"},
-      {"uint32", "u32"},
-      {"int64", "i64"},
-      {"long", "i64"},
-      {"uint64", "u64"},
-      {"boolean", "bool"},
-  };
-  std::vector<std::string> known;
-  for (int i = 0; i < dtype_count; ++i) known.emplace_back(dtype_name(static_cast<DType>(i)));
-  const auto same = elsewhere.find(name);
-  return unknown_word("element type", name, "", known, same == elsewhere.end() ? std::string() : same->second);
-}
-
 Result<Dims> parse_shape(const std::string& text, const GemmSizes& sizes) {
   Dims shape;
   std::istringstream terms(text);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <vector>
 
 #include "cli/options.hpp"
 
@@ -34,12 +36,14 @@ std::pair<std::string, std::string> archive_of(const std::string& file) {
   return {file.substr(0, end), file.substr(end + 1)};
 }
 
-std::pair<std::string, std::optional<DType>> typed_file(const std::string& file) {
+std::pair<std::string, std::string> typed_file(const std::string& file) {
   constexpr std::string_view end = ".npy";
   const size_t colon = file.rfind(':');
   if (colon == std::string::npos || !file.substr(0, colon).ends_with(end)) return {file, {}};
-  const auto type = dtype_from_name(file.substr(colon + 1));
-  return type ? std::pair(file.substr(0, colon), type) : std::pair(file, std::optional<DType>());
+  const std::string type = file.substr(colon + 1);
+  std::error_code failed;
+  const bool whole = !dtype_from_name(type) && std::filesystem::exists(file, failed);  // which is called so
+  return whole ? std::pair(file, std::string()) : std::pair(file.substr(0, colon), type);
 }
 
 Result<Form> parse_form(const std::string& item, size_t at, const std::string& option) {
@@ -137,11 +141,52 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
   return ArgumentValue(value);
 }
 
+Result<DType> parse_dtype(const std::string& name) {
+  if (const auto dtype = dtype_from_name(name)) return *dtype;
+  // As NumPy, PyTorch and C call them.
+  static const std::map<std::string, std::string> elsewhere{
+      {"float", "f32"},
+      {"float32", "f32"},
+      {"fp32", "f32"},
+      {"double", "f64"},
+      {"float64", "f64"},
+      {"fp64", "f64"},
+      {"half", "f16"},
+      {"float16", "f16"},
+      {"fp16", "f16"},
+      {"bfloat16", "bf16"},
+      {"float8_e4m3fn", "f8e4m3"},
+      {"fp8", "f8e4m3"},
+      {"e4m3", "f8e4m3"},
+      {"float8_e5m2", "f8e5m2"},
+      {"e5m2", "f8e5m2"},
+      {"int8", "i8"},
+      {"s8", "i8"},
+      {"uint8", "u8"},
+      {"int16", "i16"},
+      {"uint16", "u16"},
+      {"int", "i32"},
+      {"int32", "i32"},
+      {"s32", "i32"},
+      {"uint32", "u32"},
+      {"int64", "i64"},
+      {"long", "i64"},
+      {"uint64", "u64"},
+      {"boolean", "bool"},
+  };
+  std::vector<std::string> known;
+  for (int i = 0; i < dtype_count; ++i) known.emplace_back(dtype_name(static_cast<DType>(i)));
+  const auto same = elsewhere.find(name);
+  return unknown_word("element type", name, "", known, same == elsewhere.end() ? std::string() : same->second);
+}
+
 Result<Tensor> read_tensor(const std::string& file) {
   const auto [path, name] = archive_of(file);
   if (path.empty()) {
-    const auto [array, as] = typed_file(file);
-    return read_npy(array, as);
+    const auto [array, type] = typed_file(file);
+    if (array.size() == file.size()) return read_npy(file);
+    const auto as = parse_dtype(type);
+    return as ? read_npy(array, *as) : as.error();
   }
   std::error_code failed;
   std::string names;

@@ -26,13 +26,16 @@ Result<std::vector<std::pair<std::string, int64_t>>> parse_sizes(const std::stri
 // "0.5", "+3", "-1e-3", "inf", "true". Errors: E0701.
 Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& text);
 
+// "bf16", by our name. Errors: E0701, with ours where NumPy, PyTorch or C have another.
+Result<DType> parse_dtype(const std::string& name);
+
 // FILE.npy, FILE.npy:TYPE where its header cannot say what the elements are, FILE.safetensors:NAME, or FILE.safetensors
 // when it holds one tensor. Errors: E0620 to E0622, E0701.
 Result<Tensor> read_tensor(const std::string& file);
 
 // "x.safetensors:w" -> ("x.safetensors", "w"); ("", "") for any other file.
 std::pair<std::string, std::string> archive_of(const std::string& file);
-// "x.npy:bf16" -> ("x.npy", bf16); (file, nothing) for any other file.
-std::pair<std::string, std::optional<DType>> typed_file(const std::string& file);
+// "x.npy:bf16" -> ("x.npy", "bf16"); (file, "") for any other file.
+std::pair<std::string, std::string> typed_file(const std::string& file);
 
 }  // namespace codetta::cli

@@ -254,6 +254,8 @@ def in_our_words(folder, cache):
     p, library = folder / "p.py", folder / "libx.so"
     for verb in (["run", p], ["explain", p], ["emit", p], ["compile", p], ["build", p, "-o", library]):
         expect(2, "--math tf32 has no effect with the target cpu:avx2", *verb, *cache, "--target", "cpu:avx2", "--math", "tf32")
+        for target in ("hip:gfx942", "metal:apple9"):
+            expect(2, f"--math tf32 has no effect with the target {target}", *verb, *cache, "--target", target, "--math", "tf32")
         expect(2, "did you mean 'tf32'?", *verb, *cache, "--target", "cuda:sm_80", "--math", "tf23")
         expect(2, "--strict takes no value", *verb, *cache, "--strict=yes")
     expect(2, "--force has no effect", "gemm", *SIZES, *cache, "--force", "--out", "D=[M,N]:bf16")

@@ -204,7 +204,12 @@ def options_with_values(folder, cache):
     opaque.write_bytes((folder / "D.npy").read_bytes()[:-5 * 7 * 2].replace(b"'<f4'", b"'<V2'"))
     expect(3, "FILE.npy:bf16 on the command line", "gemm", *cache, "--a", opaque, "--n", 4)
     expect(3, "E0622", "gemm", *cache, "--a", f"{opaque}:f32", "--n", 4)
-    expect(3, "E0620", "gemm", *cache, "--a", f"{opaque}:bf17", "--n", 4)
+    expect(2, "element type 'bf17' is not known", "gemm", *cache, "--a", f"{opaque}:bf17", "--n", 4)
+    expect(2, "did you mean 'bf16'?", "gemm", *cache, "--a", f"{opaque}:bfloat16", "--n", 4)
+    expect(2, "element type '' is not known", "gemm", *cache, "--a", f"{opaque}:", "--n", 4)
+    named = folder / "D.npy:4"  # what is called so is meant
+    named.write_bytes((folder / "D.npy").read_bytes())
+    expect(0, "pass", "gemm", *cache, "--a", named, "--n", 4, "--check")
     expect(0, "pass", "gemm", *cache, "--a", f"{opaque}:bf16", "--n", 4, "--check")
     expect(2, "would overwrite", "gemm", *cache, "--a", f"{opaque}:bf16", "--n", 4, "--out", f"D={opaque}")
 
