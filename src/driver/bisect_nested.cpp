@@ -7,6 +7,7 @@
 
 #include "diag/diagnostic.hpp"
 #include "driver/bisect.hpp"
+#include "types/convert.hpp"
 
 namespace codetta::driver {
 
@@ -107,7 +108,7 @@ void NestedValues::find_sources() {
   for (const package::StepList& list : package_->step_lists) look(list);
 }
 
-// What lists begin with, and all that it may come from without a step that writes.
+// What lists begin with, what says a size, and all that these may come from without a step that writes.
 void NestedValues::find_wanted() {
   wanted_.assign(package_->buffers.size(), false);
   for (const std::vector<uint32_t>& inputs : inputs_) {
@@ -115,6 +116,14 @@ void NestedValues::find_wanted() {
       if (input != plan::no_buffer) wanted_[input] = true;
     }
   }
+  const auto sizes = [&](const package::StepList& steps) {
+    for (const package::Step& step : steps) {
+      const auto* define = std::get_if<package::DefineSymbol>(&step);
+      if (define != nullptr && define->from == package::DefineSymbol::From::Value) wanted_[define->buffer] = true;
+    }
+  };
+  sizes(package_->steps);
+  for (const package::StepList& list : package_->step_lists) sizes(list);
   const auto look = [&](const package::StepList& steps) {
     bool more = false;
     for (const package::Step& step : steps) {
@@ -171,8 +180,30 @@ Result<void> NestedValues::write_through(uint32_t buffer, const TensorView& view
   return {};
 }
 
+// A graph that names a size of what is around it may have no input that tells it.
+void NestedValues::learn_size(const package::DefineSymbol& step) {
+  if (step.from != package::DefineSymbol::From::Value) return;
+  how_.sizes.erase(step.symbol);
+  const auto view = view_of(step.buffer);
+  const auto divisor = known_sizes({step.divisor});
+  if (!view || view->empty() || !divisor || (*divisor)[0] == 0) return;
+  how_.sizes[step.symbol] = types::load_i64(view->data(), package_->buffers[step.buffer].dtype) / (*divisor)[0];
+}
+
+// Those that a graph computes itself are the oracle's to find.
+void NestedValues::forget_sizes_of(size_t list) {
+  for (const package::Step& step : package_->step_lists[list]) {
+    const auto* define = std::get_if<package::DefineSymbol>(&step);
+    if (define != nullptr && define->from == package::DefineSymbol::From::Value) how_.sizes.erase(define->symbol);
+  }
+  for (size_t child = 0; child < lists_.size(); ++child) {
+    if (lists_[child].parent && lists_[child].parent->list == list) forget_sizes_of(child);
+  }
+}
+
 // A step that writes nothing. It is told of only where a size of it is known late.
 void NestedValues::pass(const package::Step& step) {
+  if (const auto* define = std::get_if<package::DefineSymbol>(&step)) learn_size(*define);
   if (const auto* made = std::get_if<package::Allocate>(&step)) forget(made->buffer);
   if (const auto* made = std::get_if<package::AllocateFromPool>(&step)) forget(made->buffer);
   const auto* reuse = std::get_if<package::Reuse>(&step);
@@ -248,6 +279,7 @@ void NestedValues::begin(size_t list) {
   for (List& child : lists_) {
     if (child.parent && child.parent->list == list) child.runs = false;
   }
+  forget_sizes_of(list);
   evaluate(one, inputs_[list]);
 }
 

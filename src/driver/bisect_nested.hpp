@@ -29,8 +29,8 @@ Result<ir::Graph> with_values(const ir::Graph& graph, const AskedValues& asked);
 // Follows one run. All that it is made from lives as long.
 class NestedValues {
  public:
-  // `inputs`: of the program, in its order, as they are before the run. `how` has all sizes that are known. Errors:
-  // those of with_values; E0606.
+  // `inputs`: of the program, in its order, as they are before the run. `how` has all sizes that are known by then;
+  // those that values give are read when the run defines them. Errors: those of with_values; E0606.
   static Result<NestedValues> make(const plan::Plan& plan, const package::Package& package, const StepRecords& records,
                                    const ir::Graph& program, const std::vector<oracle::OracleInput>& inputs,
                                    oracle::OracleOptions how);
@@ -77,6 +77,8 @@ class NestedValues {
   void reach(std::optional<size_t> list, size_t index);
   void begin(size_t list);
   void pass(const package::Step& step);
+  void learn_size(const package::DefineSymbol& step);
+  void forget_sizes_of(size_t list);
   void evaluate(List& list, const std::vector<uint32_t>& inputs);
   [[nodiscard]] std::optional<Dims> known_sizes(const std::vector<types::Dim>& dims) const;
   [[nodiscard]] std::optional<TensorView> view_of(uint32_t buffer, int depth = 0) const;
@@ -89,7 +91,7 @@ class NestedValues {
   std::vector<List> lists_;
   std::vector<std::vector<uint32_t>> inputs_;    // by list
   std::map<uint32_t, uint32_t> source_of_;       // by buffer that lies where another one does: that one
-  std::vector<bool> wanted_;                     // by buffer: some list begins with it
+  std::vector<bool> wanted_;                     // by buffer: some list begins with it, or a size is read there
   std::map<uint32_t, Held> held_;                // by buffer
   std::map<uint32_t, uint32_t> view_of_buffer_;  // source_of_ of those whose step is passed
 };

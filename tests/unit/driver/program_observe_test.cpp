@@ -380,6 +380,27 @@ class ProgramBisect : public ProgramObserve {
   }
 };
 
+// Which nothing that the branch begins with has.
+TEST_F(ProgramBisect, BranchesThatNameASizeOfAroundAreCompared) {
+  const std::string text =
+      "def up(x):\n    return relu(x) + sum(ones(\"count\", 4), dim=0)\n"
+      "def down(x):\n    return x * 0.5\n"
+      "def f(x: f32[\"n\", 4], keep: bool[\"n\"], p: bool):\n"
+      "    count = sum(cast(keep, i64), keepdim=False)\n"
+      "    y = cond(p, up, down, x) + sum(x[:count], dim=0)\n    return y\n";
+  const std::vector<ProgramInput> inputs{random_input("x", f32, {6, 4}, 1),
+                                         index_input("keep", DType::boolean, {6}, 2, 7), number_input("p", true)};
+  for (const int wrong : {0, 1}) {
+    const Bisected found = run(text, inputs, "relu(x)", wrong);
+    ASSERT_FALSE(found.of_line.empty()) << found.report.text;
+    for (const BisectedStep* step : found.of_line) {
+      EXPECT_EQ(step->unchecked, "") << found.report.text;
+      EXPECT_FALSE(step->values.empty()) << found.report.text;
+    }
+    EXPECT_EQ(found.report.first_wrong >= 0, wrong != 0) << found.report.text;
+  }
+}
+
 constexpr const char* loop_of_branches =
     "def more(i, x, w):\n    return i < 4\n"
     "def up(x, w):\n    return relu(x @ w) + 1.0\n"
