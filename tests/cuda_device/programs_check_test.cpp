@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cuda_device/fixture.hpp"
+#include "support/inner_sizes.hpp"
 
 namespace codetta {
 namespace {
@@ -166,37 +167,11 @@ TEST_F(DeviceProgramsChecked, SizesComputedInBranchesAndLoops) {
       "    i, a, b, y = while_loop(more, step, 0, x, w, zeros(n, 96))\n"
       "    return y\n";
   for (const int64_t n : {4, 9, 150}) expect_pass(loop, {{"n", n}});
-  const std::string nested =
-      "def inner_more(j, x, y):\n    return j < 3\n\n"
-      "def inner(j, x, y):\n    return j + 1, x, y + sum(x[:j], dim=0)\n\n"
-      "def then(i, x, y):\n"
-      "    k = i + 1\n"
-      "    part = x[:k] * 2.0\n"
-      "    m = minimum(k, 2)\n"
-      "    return y + sum(part[:m], dim=0) + sum(part, dim=0)\n\n"
-      "def otherwise(i, x, y):\n"
-      "    j, a, z = while_loop(inner_more, inner, i - i, x, y)\n"
-      "    return z\n\n"
-      "def more(i, x, y):\n    return sum(ones(i + 1), keepdim=False) < 6.0\n\n"
-      "def step(i, x, y):\n    return i + 1, x, cond(i % 2 == 0, then, otherwise, i, x, y)\n\n"
-      "def f(x: f32[\"n\", 4]):\n"
-      "    i, a, y = while_loop(more, step, 0, x, zeros(1, 4))\n"
-      "    return y\n";
-  expect_pass(nested, {{"n", 6}});
-  const std::string branches =
-      "def head(x, k):\n    return sum(x[:k], dim=0) + sum(ones(k, 4), dim=0)\n\n"
-      "def up(x, k):\n    return head(x, k) + head(x * 2.0, k + 1)\n\n"
-      "def down(x, k):\n    return head(x, k) - head(x, minimum(k, 3))\n\n"
-      "def f(x: f32[\"n\", 4], k: i64[()]):\n"
-      "    a = head(x, k)\n"
-      "    b = cond(k > 4, up, down, x, k)\n"
-      "    c = cond(k > 2, up, down, x, k)\n"
-      "    y = a + b * c\n"
-      "    return y\n";
+  expect_pass(test::sizes_in_sizes, {{"n", 6}});
   for (const int64_t count : {0, 3, 7}) {
     const Tensor k = Tensor::make(i64, {}).value();
     *k.view().as<int64_t>() = count;
-    expect_pass(branches, {{"n", 8}}, {{"k", k.view()}});
+    expect_pass(test::sizes_of_one_function, {{"n", 8}}, {{"k", k.view()}});
   }
 }
 

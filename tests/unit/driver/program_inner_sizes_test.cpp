@@ -4,6 +4,7 @@
 
 #include "codetta/extern.h"
 #include "ir/print.hpp"
+#include "support/inner_sizes.hpp"
 #include "unit/driver/program_check.hpp"
 
 namespace codetta::test {
@@ -20,6 +21,14 @@ class InnerSizes : public ::testing::Test {
   std::string refused(const std::string& text, const std::vector<ProgramInput>& inputs = {},
                       const RunOptions& options = {}) {
     return said_of(text, inputs, context_, options);
+  }
+
+  // x of n rows, a of m, and the predicate where there is one.
+  static std::vector<ProgramInput> rows_of(int64_t n, int64_t m, std::optional<bool> p = {}) {
+    std::vector<ProgramInput> inputs{random_input("x", DType::f32, {n, 4}, 1),
+                                     random_input("a", DType::f32, {m, 4}, 2)};
+    if (p) inputs.push_back(number_input("p", *p));
+    return inputs;
   }
 
   Context context_ = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
@@ -84,39 +93,13 @@ TEST_F(InnerSizes, ABranchHasItsOwnAndTheOtherMayHaveNone) {
 }
 
 TEST_F(InnerSizes, NestedOnesRestOnThoseAround) {
-  const std::string text =
-      "def inner_more(j, x, y):\n    return j < 3\n\n"
-      "def inner(j, x, y):\n"
-      "    return j + 1, x, y + sum(x[:j], dim=0)\n\n"
-      "def then(i, x, y):\n"
-      "    k = i + 1\n"
-      "    part = x[:k] * 2.0\n"
-      "    m = minimum(k, 2)\n"
-      "    return y + sum(part[:m], dim=0) + sum(part, dim=0)\n\n"
-      "def otherwise(i, x, y):\n"
-      "    j, a, z = while_loop(inner_more, inner, i - i, x, y)\n"
-      "    return z\n\n"
-      "def more(i, x, y):\n    return sum(ones(i + 1), keepdim=False) < 6.0\n\n"
-      "def step(i, x, y):\n"
-      "    return i + 1, x, cond(i % 2 == 0, then, otherwise, i, x, y)\n\n"
-      "def f(x: f32[\"n\", 4]):\n"
-      "    i, a, y = while_loop(more, step, 0, x, zeros(1, 4))\n"
-      "    return y\n";
+  const std::string text(sizes_in_sizes);
   const auto outcome = run(text, {random_input("x", DType::f32, {6, 4}, 1)});
   EXPECT_TRUE(outcome.checked) << outcome.plan;
 }
 
 TEST_F(InnerSizes, OneFunctionTwiceAndOneValueInsideAndOutside) {
-  const std::string text =
-      "def head(x, k):\n    return sum(x[:k], dim=0) + sum(ones(k, 4), dim=0)\n\n"
-      "def up(x, k):\n    return head(x, k) + head(x * 2.0, k + 1)\n\n"
-      "def down(x, k):\n    return head(x, k) - head(x, minimum(k, 3))\n\n"
-      "def f(x: f32[\"n\", 4], k: i64[()]):\n"
-      "    a = head(x, k)\n"
-      "    b = cond(k > 4, up, down, x, k)\n"
-      "    c = cond(k > 2, up, down, x, k)\n"
-      "    y = a + b * c\n"
-      "    return y\n";
+  const std::string text(sizes_of_one_function);
   for (const double k : {0, 3, 7}) {
     const auto outcome = run(text, {random_input("x", DType::f32, {8, 4}, 1), values_input("k", DType::i64, {}, {k})});
     EXPECT_TRUE(outcome.checked) << outcome.plan;
@@ -344,19 +327,10 @@ TEST_F(InnerSizes, DifferencesOfSizesAroundThemAreChecked) {
       "def f(x: f32[\"n\", 4], a: f32[\"m\", 4], p: bool):\n"
       "    z = cond(p, up, down, x, a)\n"
       "    return z\n";
-  const auto sized = [&](int64_t n, int64_t m) {
-    return std::vector<ProgramInput>{random_input("x", DType::f32, {n, 4}, 1),
-                                     random_input("a", DType::f32, {m, 4}, 2)};
-  };
-  const auto with = [&](int64_t n, int64_t m, bool p) {
-    std::vector<ProgramInput> inputs = sized(n, m);
-    inputs.push_back(number_input("p", p));
-    return refused(branch, inputs);
-  };
-  EXPECT_EQ(refused(plain, sized(6, 3)), "ran");
-  EXPECT_EQ(with(6, 3, true), "ran");
-  EXPECT_EQ(with(3, 6, false), "ran") << "what is not run may be out of range";
-  for (const std::string& said : {refused(plain, sized(3, 6)), with(3, 6, true)}) {
+  EXPECT_EQ(refused(plain, rows_of(6, 3)), "ran");
+  EXPECT_EQ(refused(branch, rows_of(6, 3, true)), "ran");
+  EXPECT_EQ(refused(branch, rows_of(3, 6, false)), "ran") << "what is not run may be out of range";
+  for (const std::string& said : {refused(plain, rows_of(3, 6)), refused(branch, rows_of(3, 6, true))}) {
     EXPECT_NE(said.find("error[E0610]: -m + n must be at least 0"), std::string::npos) << said;
     EXPECT_NE(said.find("it is -3"), std::string::npos) << said;
   }
@@ -432,18 +406,13 @@ TEST_F(InnerSizes, DifferencesInResultsOfFunctionsAreChecked) {
                         return outputs[0].shape[0] < 0 ? 1 : 0;
                       },
                       &calls}};
-  const auto said = [&](const std::string& text, int64_t n, int64_t m, std::optional<bool> p) {
-    std::vector<ProgramInput> inputs{random_input("x", DType::f32, {n, 4}, 1),
-                                     random_input("a", DType::f32, {m, 4}, 2)};
-    if (p) inputs.push_back(number_input("p", *p));
-    return refused(text, inputs, options);
-  };
-  EXPECT_EQ(said(plain, 6, 3, {}), "ran");
-  EXPECT_EQ(said(branch, 6, 3, true), "ran");
+  EXPECT_EQ(refused(plain, rows_of(6, 3), options), "ran");
+  EXPECT_EQ(refused(branch, rows_of(6, 3, true), options), "ran");
   EXPECT_EQ(calls, 2);
-  EXPECT_EQ(said(branch, 3, 6, false), "ran");
-  for (const auto& [text, place] : {std::pair(said(plain, 3, 6, {}), "; an expression, line 2, column 25\n"),
-                                    {said(branch, 3, 6, true), "out=\"f32[n - m, 4]\")`, line 2, column 28\n"}}) {
+  EXPECT_EQ(refused(branch, rows_of(3, 6, false), options), "ran");
+  for (const auto& [text, place] :
+       {std::pair(refused(plain, rows_of(3, 6), options), "; an expression, line 2, column 25\n"),
+        {refused(branch, rows_of(3, 6, true), options), "out=\"f32[n - m, 4]\")`, line 2, column 28\n"}}) {
     EXPECT_NE(text.find("error[E0610]: -m + n must be at least 0"), std::string::npos) << text;
     EXPECT_NE(text.find(place), std::string::npos) << text;
   }
