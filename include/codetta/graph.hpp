@@ -70,7 +70,8 @@ class CODETTA_API GraphValue : public detail::Traced {
   GraphValue() = default;
 
   // Elements start, start + step, ... of dim `dim`, up to `stop`, or to the end. As x[start:stop:step]: bounds below 0
-  // count from the end, and none is clamped (E0225).
+  // count from the end, and none is clamped (E0225). What cannot be shown for all sizes a run checks (E0610); with a
+  // step it is E0225.
   [[nodiscard]] GraphValue slice(int dim, const Size& start, const std::optional<Size>& stop = {}, int64_t step = 1,
                                  CallSite at = CallSite::current()) const;
 

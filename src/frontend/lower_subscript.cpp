@@ -216,7 +216,7 @@ bool Lowerer::slice_item(const Expr& item, ir::SliceAttr& attr, bool& whole) {
     bad_subscript(module_[bound(2)].span,
                   constant ? fmt::format("the slice has the step {}", *constant) : std::string("the step is a symbol"),
                   "a slice runs forward, by a step of 1 or more that is written as a number",
-                  "reverse with take(x, n - 1 - arange(n), dim=...)");
+                  "reverse with take(x, max(arange(n), dim=0) - arange(n), dim=...)");
     return false;
   }
   attr.step = *constant;

@@ -128,7 +128,7 @@ std::vector<SizeCheck> size_checks(const Graph& graph) {
     const Dim stop = slice->start + slice->count;
     if (!types::is_non_negative(slice->start)) checks.push_back({NodeId(i), slice->start, Dim::constant(0), size});
     if (!types::is_non_negative(size - stop) || !types::is_non_negative(slice->count))
-      checks.push_back({NodeId(i), stop, slice->start, size});
+      checks.push_back({NodeId(i), stop, slice->start, stop == size ? Dim::constant(INT64_MAX) : size});
   }
   const auto known = [&](const Dim& dim) {
     return std::any_of(checks.begin(), checks.end(), [&](const SizeCheck& check) {

@@ -73,7 +73,7 @@ struct SliceAttr {
   Dim count;         // Count: of elements; Stop: the index behind the last one; Open: unused, up to the end
   int64_t step = 1;  // >= 1
   SliceBound bound = SliceBound::Count;
-  bool checked = false;  // a bound comes from a value: a run checks what cannot be shown; the step is 1
+  bool checked = false;  // a bound comes from a value or cannot be shown to lie inside: a run checks it; the step is 1
   bool operator==(const SliceAttr&) const = default;
 };
 struct SplitAttr {

@@ -212,16 +212,18 @@ bool from_end(const Dim& bound) {
 }
 
 MaybeComplaint bad_bound(std::string what, const Dim& bound, const Dim& size, size_t along, const TensorType& operand,
-                         const OperandNames& names) {
+                         const OperandNames& names, bool stepped) {
   const bool known = bound.is_constant() && size.is_constant();
   return Complaint{Code::slice_bounds,
                    fmt::format("the slice {} {}, but dim {} of {} has the size {}", what, bound.to_string(), along,
                                names(0), size.to_string()),
-                   known ? fmt::format("{}; bounds are not clamped", type_note(names, operand))
-                         : fmt::format("{}; that 0 <= start <= stop <= size holds for all sizes cannot be shown",
-                                       type_note(names, operand)),
+                   fmt::format("{}; {}", type_note(names, operand),
+                               known     ? "bounds are not clamped"
+                               : stepped ? "with a step, 0 <= start <= stop <= size has to be shown for all sizes"
+                                         : "0 <= start <= stop <= size does not hold where there are elements"),
                    known ? fmt::format("use bounds from {} to {}", (-size).to_string(), size.to_string())
-                         : std::string("write bounds in terms of the size, such as size // 2, or use take with arange"),
+                         : std::string(stepped ? "slice without a step first, and take every n-th element of that"
+                                               : "write bounds in terms of the size, such as size // 2"),
                    0};
 }
 
@@ -236,7 +238,8 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
   const Dim& size = operand.shape[along];
   if (attr.step < 1) {
     return Complaint{Code::slice_bounds, fmt::format("the slice has the step {}", attr.step),
-                     "a slice runs forward, by 1 or more", "reverse with take(x, n - 1 - arange(n), dim=...)", 0};
+                     "a slice runs forward, by 1 or more",
+                     "reverse with take(x, max(arange(n), dim=0) - arange(n), dim=...)", 0};
   }
   Dim stop;
   const Dim step = Dim::constant(attr.step);
@@ -245,12 +248,20 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
     if (attr.count == Dim::constant(0)) return attr.start;
     return attr.start + (attr.count - Dim::constant(1)) * step + Dim::constant(1);
   };
-  // What cannot be shown of bounds from values is checked in a run; they never count from the end.
+  // What cannot be shown is checked in a run, of bounds from values and of others. Bounds from values never count from
+  // the end, and others that hold for no sizes but 0 are a mistake.
+  const bool stepped = attr.step != 1;
+  bool checked = attr.checked;
   const auto shown = [&](const Dim& distance) {
-    return types::is_non_negative(distance) || (attr.checked && !distance.is_constant());
+    if (types::is_non_negative(distance)) return true;
+    if (stepped || distance.is_constant() || (!attr.checked && from_end(distance))) return false;
+    checked = true;
+    return true;
   };
-  if (attr.checked && attr.step != 1)
-    return bad_bound("has a step, and starts at", attr.start, size, along, operand, names);
+  const auto bad = [&](std::string what, const Dim& bound) {
+    return bad_bound(std::move(what), bound, size, along, operand, names, stepped);
+  };
+  if (attr.checked && stepped) return bad("has a step, and starts at", attr.start);
   if (attr.checked && attr.bound != SliceBound::Count) {
     for (const Dim* bound : {&attr.start, attr.bound == SliceBound::Stop ? &attr.count : &attr.start}) {
       if (bound->is_constant() || !from_end(*bound)) continue;
@@ -261,27 +272,27 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
     }
   }
   if (attr.bound == SliceBound::Count) {
-    if (!shown(attr.count)) return bad_bound("takes", attr.count, size, along, operand, names);
+    if (!shown(attr.count)) return bad("takes", attr.count);
     stop = counted_stop();
   } else {
     if (from_end(attr.start)) attr.start = size + attr.start;
     stop = attr.bound == SliceBound::Open ? size : from_end(attr.count) ? size + attr.count : attr.count;
   }
-  if (!shown(attr.start)) return bad_bound("starts at", attr.start, size, along, operand, names);
-  if (!shown(size - stop)) return bad_bound("ends at", stop, size, along, operand, names);
+  if (!shown(attr.start)) return bad("starts at", attr.start);
+  if (!shown(size - stop)) return bad("ends at", stop);
   if (attr.bound != SliceBound::Count) {
     if (!shown(stop - attr.start)) {
       const bool known = attr.start.is_constant() && stop.is_constant();
-      return bad_bound(fmt::format("{} at {}, before its start", known ? "ends" : "may end", stop.to_string()),
-                       attr.start, size, along, operand, names);
+      return bad(fmt::format("{} at {}, before its start", known || !stepped ? "ends" : "may end", stop.to_string()),
+                 attr.start);
     }
     attr.count = floordiv(stop - attr.start + Dim::constant(attr.step - 1), step);
     attr.bound = SliceBound::Count;
     // The count alone stays in the graph, and is verified again. What is shown of the stop does not always follow from
     // it: not through two floors (x[::2][::2] of [n]), nor where a large step overflows the bounds of symbols.
-    if (const Dim end = counted_stop(); !shown(size - end))
-      return bad_bound("ends at", end, size, along, operand, names);
+    if (const Dim end = counted_stop(); !shown(size - end)) return bad("ends at", end);
   }
+  attr.checked = checked;
   out = operand.shape;
   out[along] = attr.count;
   return std::nullopt;

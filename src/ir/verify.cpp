@@ -155,9 +155,12 @@ std::optional<Violation> check_sizes(const Graph& graph, bool inside) {
     }
     if (const auto* slice = std::get_if<SliceAttr>(&graph.attr(node)); slice != nullptr && slice->checked && !inside) {
       const std::vector<std::string> symbols = symbols_of(graph.attr(node));
-      if (std::none_of(symbols.begin(), symbols.end(),
-                       [&](const auto& symbol) { return sizes.find(symbol) != nullptr; }))
-        return Violation{node, broken("a slice is checked in a run", "its bounds come from no value")};
+      const Dim& size = graph.type(graph.operands(node)[0]).shape[static_cast<size_t>(slice->dim)];
+      const bool shown = types::is_non_negative(slice->start) && types::is_non_negative(slice->count) &&
+                         types::is_non_negative(size - slice->start - slice->count);
+      if (shown && std::none_of(symbols.begin(), symbols.end(),
+                                [&](const auto& symbol) { return sizes.find(symbol) != nullptr; }))
+        return Violation{node, broken("a slice is checked in a run", "its bounds come from no value, and lie inside")};
     }
     std::vector<std::string> inner;
     add_inner_sizes(graph, node, inner);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layout ops against element-wise ones: f(permute(x), permute(y)) = permute(f(x, y)), in the direction that leaves
 // fewer of them. dropout and the index functions depend on the position and stay where they are.
+#include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "ir/reshape.hpp"
@@ -120,7 +123,81 @@ constexpr Rule mixed_dims_table[] = {
     {"reshape_mixed", "reshape(x, (n, m)) = reshape(reshape(x, (m*n,)), (n, m)), where x is (m, n)", reshape_mixed},
 };
 
+// The number of equal parts of which a slice takes one; 0: it does not.
+int64_t parts_of(const ir::Graph& graph, NodeId id) {
+  const auto* slice = std::get_if<ir::SliceAttr>(&graph.attr(id));
+  if (slice == nullptr || slice->step != 1) return 0;
+  const NodeId whole = graph.operands(id)[0];
+  const auto size = graph.type(whole).shape[static_cast<size_t>(slice->dim)].as_constant();
+  const auto start = slice->start.as_constant(), count = slice->count.as_constant();
+  constexpr int64_t most_parts = 64;
+  const bool known = size && start && count && *count > 0 && graph.node(whole).op != Op::input;
+  if (!known || *size % *count != 0 || *start % *count != 0 || *size / *count > most_parts) return 0;
+  return *size / *count;
+}
+
+// Values that are read by their equal parts alone, each of which some slice takes.
+std::vector<bool> read_by_parts(const ir::Graph& graph) {
+  struct Parts {
+    int32_t dim = 0;
+    int64_t ways = 0;  // 0: read otherwise
+    std::set<int64_t> seen;
+  };
+  std::map<NodeId, Parts> found;
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    const NodeId id(i);
+    const int64_t ways = parts_of(graph, id);
+    for (const NodeId operand : graph.operands(id)) {
+      const auto [known, fresh] = found.try_emplace(operand);
+      Parts& parts = known->second;
+      const auto* slice = std::get_if<ir::SliceAttr>(&graph.attr(id));
+      if (fresh && ways > 1) parts.dim = slice->dim, parts.ways = ways;
+      if (ways < 2 || parts.ways != ways || parts.dim != slice->dim) {
+        parts.ways = 0;
+      } else {
+        parts.seen.insert(*slice->start.as_constant() / *slice->count.as_constant());
+      }
+    }
+  }
+  for (const ir::GraphOutput& output : graph.outputs()) found[output.node].ways = 0;
+  std::vector<bool> read(graph.size());
+  for (const auto& [node, parts] : found)
+    read[node.index()] = parts.ways > 1 && static_cast<int64_t>(parts.seen.size()) == parts.ways;
+  return read;
+}
+
 }  // namespace
+
+// x[:n] and x[n:], where nothing else reads x, are split(x, 2): a kernel may compute all parts.
+Result<ir::Graph> slices_to_splits(const ir::Graph& graph, uint32_t& count) {
+  const std::vector<bool> by_parts = read_by_parts(graph);
+  count = 0;
+  if (std::find(by_parts.begin(), by_parts.end(), true) == by_parts.end()) return graph;
+  ir::GraphBuilder builder(graph.source());
+  std::vector<NodeId> now(graph.size());
+  for (const ir::GraphInput& input : graph.inputs()) now[input.node.index()] = builder.add_input(graph, input);
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    const NodeId id(i);
+    if (graph.node(id).op == Op::input) continue;
+    std::vector<NodeId> operands;
+    for (const NodeId operand : graph.operands(id)) operands.push_back(now[operand.index()]);
+    Op op = graph.node(id).op;
+    ir::Attr attr = graph.attr(id);
+    if (const auto* slice = std::get_if<ir::SliceAttr>(&attr);
+        slice != nullptr && by_parts[graph.operands(id)[0].index()]) {
+      const ir::SplitAttr part{static_cast<int32_t>(parts_of(graph, id)),
+                               static_cast<int32_t>(*slice->start.as_constant() / *slice->count.as_constant()),
+                               slice->dim};
+      op = Op::split;
+      attr = part;
+      ++count;
+    }
+    now[i] = builder.add_unchecked(op, operands, std::move(attr), graph.type(id), graph.span(id), graph.name_hint(id));
+  }
+  for (const ir::GraphOutput& output : graph.outputs())
+    builder.add_output(output.name, now[output.node.index()], output.dtype);
+  return std::move(builder).finish();
+}
 
 std::span<const Rule> mixed_dims_rules() { return mixed_dims_table; }
 std::span<const Rule> layout_rules() { return layout_table; }

@@ -63,7 +63,10 @@ Result<ir::Graph> simplify_algebra(const ir::Graph& graph, std::vector<Fired>& f
   std::vector<Rule> rules(algebra_rules().begin(), algebra_rules().end());
   // What a rule leaves of literals alone is folded at once: it may be the 1 or the 0 that the next rule looks for.
   rules.insert(rules.end(), fold_rules().begin(), fold_rules().end());
-  return run_rules(graph, rules, fired);
+  uint32_t parts = 0;
+  CODETTA_TRY(const ir::Graph split, slices_to_splits(graph, parts));
+  fired.push_back({"slices_to_splits", "x[:n] and x[n:] of 2 * n = split(x, 2)", parts});
+  return run_rules(split, rules, fired);
 }
 Result<ir::Graph> eliminate_layout(const ir::Graph& graph, std::vector<Fired>& fired) {
   std::vector<Rule> rules(layout_rules().begin(), layout_rules().end());

@@ -15,6 +15,9 @@ bool has_mixed_items(const std::vector<types::Dim>& shape);
 // constant.
 bool folds(const std::vector<types::Dim>& shape);
 
+// Slices that take each of the equal parts of a value, which nothing else reads, become splits; `count` of them.
+Result<ir::Graph> slices_to_splits(const ir::Graph& graph, uint32_t& count);
+
 std::span<const Rule> algebra_rules();
 std::span<const Rule> layout_rules();
 std::span<const Rule> fold_rules();

@@ -165,6 +165,39 @@ TEST_F(ProgramSizes, ABoundOutsideOfItsDimIsToldWithItsPlace) {
       << by_zero;
 }
 
+// Of sizes of parameters, too, where it cannot be shown for all of them that a slice lies inside.
+TEST_F(ProgramSizes, PartsThatASmallTensorLacksAreCheckedInARun) {
+  const std::string text =
+      "def f(x: f32[\"n\", 4], z: f32[2, \"m\"], w: f32[4, 8]):\n"
+      "    last = softmax(x[-1:] @ w)\n"
+      "    shifted = x[1:] - x[:-1]\n"
+      "    row = x[n - 1] + z[:, -1:]\n"
+      "    joined = sum(x[:m], dim=0) + sum(z[:, n // 4:]) + sum(relu(x @ w)[2:], dim=0)[:, :4]\n"
+      "    return last, shifted, row, joined\n";
+  for (const auto& [n, m] : {std::pair<int64_t, int64_t>{5, 3}, {2, 1}, {33, 33}}) {
+    EXPECT_TRUE(run(text, {random_input("x", DType::f32, {n, 4}, 1), random_input("z", DType::f32, {2, m}, 2),
+                           random_input("w", DType::f32, {4, 8}, 3)})
+                    .checked)
+        << n << " " << m;
+  }
+  const auto told = [&](int64_t n, int64_t m) {
+    return refused(text, {random_input("x", DType::f32, {n, 4}, 1), random_input("z", DType::f32, {2, m}, 2),
+                          random_input("w", DType::f32, {4, 8}, 3)});
+  };
+  EXPECT_EQ(told(3, 4),
+            "error[E0610]: m must be 0 to n\n"
+            "note: it is 4, and 0 to 3 is wanted; `x[:m]`, line 5, column 18\n"
+            "help: pass values that give a size in this range; slices are never clamped\n");
+  EXPECT_EQ(told(1, 1),
+            "error[E0610]: n must be at least 2\n"
+            "note: it is 1, and 2 or more is wanted; `relu(x @ w)[2:]`, line 5, column 59\n"
+            "help: pass values that give a size in this range; slices are never clamped\n");
+  EXPECT_EQ(told(0, 0).rfind("error[E0221]: size n - 1 of output shifted cannot be\n", 0), 0U) << told(0, 0);
+  // What holds for no sizes with elements is a mistake in the text.
+  const std::string never = refused("def f(x: f32[\"n\"]):\n    y = x[:2 * n]\n    return y\n", {});
+  EXPECT_EQ(never.rfind("error[E0225]: the slice ends at 2*n, but dim 0 of x has the size n\n", 0), 0U) << never;
+}
+
 TEST_F(ProgramSizes, TheOracleSaysTheSame) {
   const auto program = Program::parse("def f(x: f32[\"n\"], k: i64):\n    y = sum(x[:k])\n    return y\n", "p.py");
   ASSERT_TRUE(program);
@@ -566,7 +599,9 @@ TEST(Sizes, AGraphWithoutItsSourceOrWithTwoIsNone) {
       "size k has a value already");
   EXPECT_EQ(said(inputs + "%2:i64[] = size_value(symbol=k) %1\n"
                           "%3:f32[k] = slice(dim=0, start=0, count=k, step=1) %0\noutput \"y\": f32 = %3\n"),
-            "the slice ends at k, but dim 0 of x has the size n");
+            "the attribute of slice is not in normal form");
+  EXPECT_EQ(said(inputs + "%2:f32[n] = slice(dim=0, start=0, count=n, step=1, checked) %0\noutput \"y\": f32 = %2\n"),
+            "a slice is checked in a run");
   EXPECT_EQ(said(inputs + "%2:i64[] = size_value(symbol=3) %1\noutput \"y\": i64 = %2\n"), "a size has no name");
   EXPECT_EQ(said(inputs + "%2:i64[] = size_value(symbol=k) %0\noutput \"y\": i64 = %2\n"), "x cannot be a size");
   EXPECT_EQ(said(inputs + "%2:f32[k] = slice(dim=0, start=0, count=k, step=2, checked) %0\noutput \"y\": f32 = %2\n"),

@@ -131,6 +131,42 @@ TEST(RandomPrograms, MixedDimsOfSymbolicSizesBecomeOne) {
   }
 }
 
+// Slices that take each of the equal parts of a value are splits, which a kernel may compute side by side.
+TEST(RandomPrograms, EqualPartsAreSplit) {
+  const auto splits_of = [](const std::string& body) {
+    const auto function =
+        frontend::parse_program(source_of("def f(x: f32[\"n\", 4], w: f32[4, 12]):\n    h = x @ w\n" + body));
+    EXPECT_TRUE(function) << body;
+    const auto graph = ir::bind_program(*function);
+    EXPECT_TRUE(graph) << graph.error().render();
+    const auto optimized = optimize(*graph);
+    EXPECT_TRUE(optimized) << optimized.error().render();
+    Data x(DType::f32, {5, 4}), w(DType::f32, {4, 12});
+    x.fill_normal(1);
+    w.fill_normal(2);
+    const oracle::OracleInput inputs[] = {x.view(), w.view()};
+    const auto before = oracle::evaluate(*graph, inputs), after = oracle::evaluate(optimized->graph, inputs);
+    EXPECT_TRUE(before && after) << body;
+    for (size_t o = 0; o < before->outputs.size(); ++o) {
+      const auto &wanted = before->outputs[o].elements, &found = after->outputs[o].elements;
+      EXPECT_EQ(wanted.size(), found.size());
+      for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(wanted[i].value, found[i].value) << body;
+    }
+    int splits = 0;
+    for (size_t i = 0; i < optimized->graph.size(); ++i) splits += optimized->graph.node(ir::NodeId(i)).op == Op::split;
+    return splits;
+  };
+  EXPECT_EQ(splits_of("    y = h[:, :6] * sigmoid(h[:, 6:])\n    return y\n"), 2);
+  EXPECT_EQ(splits_of("    p = reshape(h, (n, 3, 4))\n    y = p[:, 2] + p[:, 0] * p[:, 1] - p[:, 0]\n    return y\n"),
+            3);
+  // A part that nobody takes, parts of two sizes, other readers.
+  EXPECT_EQ(splits_of("    y = h[:, :4] * h[:, 8:]\n    return y\n"), 0);
+  EXPECT_EQ(splits_of("    y = h[:, :4] * h[:, 4:8]\n    z = h[:, 8:] + h[:, :4]\n    return y, z\n"), 3);
+  EXPECT_EQ(splits_of("    y = h[:, :6] * h[:, 6:]\n    z = h[:, :4]\n    return y, z\n"), 0);
+  EXPECT_EQ(splits_of("    y = h[:, :6] * h[:, 6:]\n    z = sum(h)\n    return y, z\n"), 0);
+  EXPECT_EQ(splits_of("    y = h[:, :6] * h[:, 6:]\n    return y, h\n"), 0);
+}
+
 // What a loop hands on as it got it is read where it was.
 TEST(RandomPrograms, ResultsThatALoopLeavesAloneAreItsOperands) {
   const auto function =
