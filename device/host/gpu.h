@@ -330,7 +330,7 @@ inline Status copy(GpuFrame& frame, const View& target, const View& source, cons
                 describe(source));
   if (!is_row_major(target) || !is_row_major(source))
     return fail(bad_sizes, "E0614: %s is copied: only contiguous tensors are copied on a GPU", name);
-  if (!frame.running || target.empty()) return ok;
+  if (!frame.running || target.empty() || target.data == source.data) return ok;
   CODETTA_GPU("copying a tensor",
               gpu_library.calls.copy_within(
                   reinterpret_cast<DeviceAddress>(target.data), reinterpret_cast<DeviceAddress>(source.data),

@@ -401,7 +401,7 @@ inline Status copy(const MetalFrame& frame, const View& target, const View& sour
   if (!same)
     return fail(bad_sizes, "E0610: %s is copied from a tensor of another form: %s from %s", name, describe(target),
                 describe(source));
-  return move_bytes(frame, target, source.data, 0);
+  return target.data == source.data ? ok : move_bytes(frame, target, source.data, 0);
 }
 inline Status fill(const MetalFrame& frame, const View& view, u64 bits) {
   return move_bytes(frame, view, nullptr, bits);

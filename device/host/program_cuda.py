@@ -499,7 +499,7 @@ def _copy(source, target, name):
         _fail(f"E0610: {name} does not fit: it is {list(source.shape)}, and {list(target.shape)} is wanted")
     _contiguous(source, name, "copied")
     _contiguous(target, name, "copied to")
-    if source.size:
+    if source.size and source.data != target.data:
         call = _now.call
         call.enqueue("Failed to copy a tensor", call.engine.driver.cuMemcpyDtoDAsync, target.data, source.data,
                      source.size * source.itemsize, call.stream)

@@ -107,6 +107,30 @@ void check(std::vector<package::Step>& steps, G guard) {
   step.guard.emplace<G>(guard);
 }
 
+bool has(const std::vector<uint32_t>& list, uint32_t buffer) {
+  return std::find(list.begin(), list.end(), buffer) != list.end();
+}
+
+// May a step that touches both find them to be the identical view?
+bool may_be_one_in(const KernelUse& kernel, uint32_t input, uint32_t output) {
+  if (kernel.epilogue == nullptr) {
+    const auto begins = [&](const package::Copy& copy) { return copy.source == input && copy.target == output; };
+    const auto to_output = [&](const package::Copy& copy) { return copy.target == output; };
+    return std::count_if(kernel.copies.begin(), kernel.copies.end(), to_output) == 1 &&
+           std::any_of(kernel.copies.begin(), kernel.copies.end(), begins) && !has(kernel.behind_copies, input);
+  }
+  bool factor = false;
+  if (kernel.product) kernel.product->each_buffer([&](uint32_t buffer) { factor = factor || buffer == input; });
+  const std::vector<uint32_t>& arguments = *kernel.arguments;
+  if (factor || kernel.apart || std::count(arguments.begin(), arguments.end(), input) != 1 ||
+      std::count(arguments.begin(), arguments.end(), output) != 1)
+    return false;
+  const auto place = [&](uint32_t buffer) {
+    return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin());
+  };
+  return may_be_in_place(*kernel.epilogue, kernel.batched, place(input), place(output));
+}
+
 }  // namespace
 
 void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>& kernels,
@@ -144,6 +168,30 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
     }
     if (kernels[k].product) kernels[k].product->each_buffer([&](uint32_t buffer) { of_product[buffer] = true; });
   }
+  // Everything that touches the input is done when the output is begun, but for one step, which may do so where they
+  // are one: a kernel that updates in place, or one that begins with a copy of the input, which is none then.
+  struct Turn {
+    std::optional<size_t> first, last;  // what touches the buffer
+    bool in_order = true;
+  };
+  std::vector<Turn> turns(buffers.size());
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    for (const uint32_t buffer : kernels[k].touched) {
+      Turn& turn = turns[buffer];
+      if (!turn.first) turn.first = k;
+      turn.last = k;
+      turn.in_order = turn.in_order && kernels[k].in_order;
+    }
+  }
+  const auto one_after_other = [&](uint32_t input, uint32_t output) {
+    const Turn &read = turns[input], &written = turns[output];
+    if (!read.last || !written.first || !read.in_order || !written.in_order ||
+        buffers[input].device != buffers[output].device || buffers[input].dtype != buffers[output].dtype ||
+        !(buffers[input].shape == buffers[output].shape))
+      return false;
+    return *read.last < *written.first ||
+           (*read.last == *written.first && may_be_one_in(kernels[*read.last], input, output));
+  };
   // Every kernel that touches one of them touches both, and may do so where they are one.
   const auto may_be_one = [&](uint32_t input, uint32_t output) {
     if (of_product[input]) return false;
@@ -161,7 +209,7 @@ void add_guards(const std::vector<Buffer>& buffers, const std::vector<KernelUse>
       const bool later_output = buffers[other].role == Buffer::Role::Output && other > output;
       if (!is_bound(other) || (buffers[other].role == Buffer::Role::Output && !later_output)) continue;
       const bool ok = buffers[other].role == Buffer::Role::Argument && !buffers[other].donated &&
-                      buffers[output].filled.empty() && may_be_one(other, output);
+                      buffers[output].filled.empty() && (may_be_one(other, output) || one_after_other(other, output));
       check(steps, package::NoOverlapGuard{output, other, ok});
     }
   }

@@ -89,6 +89,8 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     options.apart_outputs.push_back(anywhere() && options.gaps.back());
   }
   options.check_indices = options.turned_copies = plan_.target.backend != Backend::metal;
+  // What a loop's body makes may yet lie where the loop's result does, an output with strides of its own.
+  options.turned_puts = scope.block == 0;
   options.calls_by_kernel = !cpu;
   // Beside tensor maps of A, B and up to four copied operands (copies_of).
   options.parameter_bytes = cpu ? 0 : free_parameter_bytes(6);
@@ -593,7 +595,32 @@ void ProgramPlanner::add_unit(uint32_t block, Unit unit) {
   units_.blocks[block].units.push_back(std::move(unit));
 }
 
-// Kernels of branches and loops, and steps, never update what the caller gives in place of an output.
+namespace {
+
+// Of a unit without a kernel: whether it is nothing but work on tensors, and what it copies in front of that.
+void add_copies_of(const Unit& unit, KernelUse& use) {
+  use.in_order = unit.blocks.empty();
+  bool leading = true;
+  for (package::Step step : unit.steps) {
+    const auto* copy = std::get_if<package::Copy>(&step);
+    leading = leading && copy != nullptr;
+    if (leading) {
+      use.copies.push_back(*copy);
+      continue;
+    }
+    const bool on_tensors =
+        copy != nullptr || std::holds_alternative<package::Reinterpret>(step) ||
+        std::holds_alternative<package::IndexPut>(step) || std::holds_alternative<package::Scatter>(step) ||
+        std::holds_alternative<package::Check>(step) || std::holds_alternative<package::DefineSymbol>(step);
+    use.in_order = use.in_order && on_tensors;
+    each_buffer(step, [&](uint32_t& buffer) { add_once(use.behind_copies, buffer); });
+  }
+}
+
+}  // namespace
+
+// Kernels of branches and loops, functions and kernels of the user's never update what the caller gives in place of an
+// output.
 void ProgramPlanner::add_all_guards() {
   std::vector<std::vector<uint32_t>> touched;
   std::vector<KernelUse> uses;
@@ -608,14 +635,19 @@ void ProgramPlanner::add_all_guards() {
       const auto* launch = std::get_if<package::LaunchKernel>(&unit.steps.back());
       if (launch == nullptr) {
         uses.push_back({std::nullopt, false, nullptr, &all, true});
+        add_copies_of(unit, uses.back());
       } else {
         uses.push_back({launch->product, !(launch->batch == Dim::constant(1)),
                         &plan_.kernels[launch->kernel].lowered.program, &launch->arguments,
                         &block != units_.blocks.data() || plan_.kernels[launch->kernel].user.has_value()});
-        if (!launch->product) continue;
-        for (const package::Prologue& made : launch->product->b_made)
-          uses.back().makers.push_back(&plan_.kernels[made.kernel].lowered.program);
+        uses.back().in_order = !uses.back().apart;
+        if (launch->product) {
+          for (const package::Prologue& made : launch->product->b_made)
+            uses.back().makers.push_back(&plan_.kernels[made.kernel].lowered.program);
+        }
       }
+      uses.back().touched = all;
+      uses.back().in_order = uses.back().in_order && &block == units_.blocks.data();
     }
   }
   add_guards(plan_.buffers, uses, plan_.steps);

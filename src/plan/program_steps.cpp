@@ -163,6 +163,11 @@ uint32_t ProgramPlanner::add_view(uint32_t source, const std::vector<size_t>& or
   const std::vector<Dim>& sizes = shape != nullptr ? *shape : from.shape;
   std::vector<Dim> steps(sizes.size(), Dim::constant(1));
   for (size_t d = steps.size(); d-- > 1;) steps[d - 1] = steps[d] * sizes[d];
+  // An output lies as the caller's memory does.
+  for (size_t d = 0; from.role == package::Buffer::Role::Output && shape == nullptr && d < steps.size(); ++d) {
+    const auto dim = static_cast<int32_t>(d);
+    steps[d] = Dim::symbol(user_strides_[{source, dim}] = stride_symbol(source, dim));
+  }
   package::Buffer view{from.name + "_view", package::Buffer::Role::Temporary, from.dtype, false, {}, {}};
   view.device = from.device;
   const bool turned = !std::is_sorted(order.begin(), order.end());

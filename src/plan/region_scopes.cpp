@@ -21,7 +21,7 @@ bool RegionFinder::writes_outputs(NodeId made) const {
   const auto* put = std::get_if<ir::IndexPutAttr>(&graph_.attr(step));
   const Op op = graph_.node(step).op;
   const bool by_kernel = options_.calls_by_kernel && (op == Op::call_extern || op == Op::user_kernel);
-  return !by_kernel && !forced_[made.index()] && (put == nullptr || put->dim == 0);
+  return !by_kernel && !forced_[made.index()] && (options_.turned_puts || put == nullptr || put->dim == 0);
 }
 
 std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, const KernelRegion& region,

@@ -133,6 +133,7 @@ struct RegionOptions {
   // Products may take several dims of one of these for one, where launches check that they lie so.
   bool dims_as_one = false;
   bool turned_copies = true;   // a step may copy what has its dims in another order
+  bool turned_puts = true;     // a write at indices of another dim than the first may be to an output's own memory
   bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at
   // What functions and kernels of the caller's make gets to outputs by a kernel.
   bool calls_by_kernel = false;

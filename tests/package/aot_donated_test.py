@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Donated parameters, ahead of time and from the command: the results are those of the same program that keeps its
-inputs, memory that is given up is used and nothing else, files never change, and misuse is an error.
+inputs, memory that is given up is used and nothing else, files never change, and misuse is an error. And parameters that
+are results where they lie.
 Usage: aot_donated_test.py <codetta> <cc> <c++> <source folder> <work folder>"""
 
 import ctypes
@@ -10,7 +11,7 @@ import struct
 import unittest
 import warnings
 
-from aot_support import CC, CXX, Library, WORK, Tensor, build, codetta, floats, main, npy, npy_data, run, tensor
+from aot_support import CC, CXX, Library, SOURCE, WORK, Tensor, build, codetta, floats, main, npy, npy_data, run, tensor
 
 BODY = """    a = relu(x @ w)
     b = tanh(a @ w) * 0.5
@@ -230,6 +231,39 @@ class Donated(unittest.TestCase):
                     self.assertEqual(call(**{name: value}), -1)
                     self.assertIn(f"E0610: {name} is {value!r:.80}, and has to be {wanted}", module["get_last_error"]())
                     self.assertTrue((y == 7).all(), "written before")
+
+
+class States(unittest.TestCase):
+    """Parameters that are kept, and are results where they lie."""
+
+    def test_caches_are_results_where_they_lie(self):
+        path, _ = build(SOURCE / "examples/programs/decode.py", "decode", "--hint", "b=1")
+        library, b, t, at = Library(path, "decode"), 2, 5, 3
+        shapes = [b * 256, b * t * 256, b * t * 256, 256, *[256 * 256] * 4]
+
+        def bf16(count, scale):
+            values = (struct.unpack("<I", struct.pack("<f", scale * random.gauss(0, 1)))[0] >> 16 for _ in range(count))
+            return (ctypes.c_uint16 * count)(*values)
+
+        x, keys, values, norm, *weights = (bf16(count, 0.06 if count == 65536 else 1) for count in shapes)
+        place = (ctypes.c_int64 * 1)(at)
+
+        def call(old_keys, old_values, y, new_keys, new_values):
+            return library("decode", x, place, old_keys, old_values, norm, *weights, y, new_keys, new_values,
+                           ctypes.c_int64(b), ctypes.c_int64(t), None)
+
+        def again(array):
+            return type(array).from_buffer_copy(array)
+
+        apart, same = [again(x), again(keys), again(values)], [again(x), again(keys), again(values)]
+        self.assertEqual(call(keys, values, *apart), 0, library.text())
+        self.assertEqual(call(same[1], same[2], *same), 0, library.text())
+        for one, other, before in zip(apart, same, (x, keys, values)):
+            self.assertEqual(bytes(one), bytes(other))
+            self.assertNotEqual(bytes(one), bytes(before))
+        self.assertEqual(bytes(same[1])[:512 * at], bytes(keys)[:512 * at], "what stands in front stays")
+        self.assertEqual(call(same[1], same[2], same[0], same[2], same[1]), -3)
+        self.assertIn("E0613", library.text())
 
 
 if __name__ == "__main__":

@@ -229,6 +229,7 @@ void copy_elements(const CopyProblem& p, Walk& walk, ThreadPool* pool) {
 }  // namespace
 
 void copy(const CopyProblem& problem, ThreadPool* pool) {
+  if (problem.source == problem.target) return;  // an output in place of what it begins as
   Walk walk(problem);
   if (!walk.empty) copy_elements(problem, walk, pool);
 }
