@@ -179,7 +179,7 @@ def index_put(x, indices, values, dim=0, accumulate=False):
     space = np.indices(x.shape[:dim] + indices.shape + x.shape[dim + 1:])
     inside = range(dim, dim + indices.ndim)
     places = [space[d] for d in range(len(space)) if d not in inside]
-    places.insert(dim, indices[tuple(space[d] for d in inside)])
+    places.insert(dim, np.broadcast_to(indices[tuple(space[d] for d in inside)], space.shape[1:]))  # of one index one number
     return _put(x, tuple(places), values, "sum" if accumulate else "none")
 
 

@@ -109,8 +109,8 @@ TEST_F(DeviceProgramsChecked, ProductsAndWhatFollows) {
 TEST_F(DeviceProgramsChecked, Examples) {
   for (const int64_t rows : {1, 6, 130}) {
     const Sizes m{{"m", rows}};
-    for (const char* name :
-         {"norm_mlp.py", "swiglu.py", "weight_only_fp8.py", "weight_only_int4.py", "weight_only_int8.py"})
+    for (const char* name : {"norm_mlp.py", "swiglu.py", "weight_only_fp8.py", "weight_only_int4.py",
+                             "weight_only_int8.py", "mixture_of_experts.py", "cross_entropy.py"})
       expect_pass(example("programs/" + std::string(name)), m);
     expect_pass(example("programs/lora.py"), {{"batch", rows}});
     expect_pass(example("digits/classifier.py"), {{"batch", rows}});
@@ -118,6 +118,8 @@ TEST_F(DeviceProgramsChecked, Examples) {
   for (const int64_t s : {1, 33}) {
     expect_pass(example("programs/attention.py"), {{"heads", 3}, {"s", s}, {"t", 2 * s + 3}});
     expect_pass(example("programs/cache.py"), {{"s", 7 * s}});
+    expect_pass(example("programs/decode.py"), {{"b", 3}, {"t", 7 * s}});
+    expect_pass(example("programs/lstm.py"), {{"s", 5}, {"b", s}});
     expect_pass(example("programs/ragged.py"), {{"n", 7 * s}});
     expect_pass(example("programs/causal_attention.py"), {{"heads", 3}, {"s", s}});
     expect_pass(example("programs/grouped_query_attention.py"), {{"b", 2}, {"s", s}});

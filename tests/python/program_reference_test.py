@@ -107,6 +107,11 @@ class ProgramReferenceTest(unittest.TestCase):
         expected = X.copy()
         np.add.at(expected, [2, 0, 2], np.ones((3, 4)))
         self.same(p.index_put(x, i64([2, 0, 2]), f32(np.ones((3, 4))), accumulate=True), expected)
+        one = X.copy()
+        one[1] = np.arange(4)
+        self.same(p.index_put(x, i64(1), f32(np.arange(4.0))), one)
+        one[:, 2] = [7, 8, 9]
+        self.same(p.index_put(f32(one), i64(2), f32([7.0, 8, 9]), dim=1), one)
         self.same(p.scatter(f32([[0.0, 1, 2]]), i64([[2, 2]]), f32([[5.0, 7]]), dim=1, reduce="max"), [[0, 1, 7]])
         self.same(p.scatter(f32([[0.0, 1, 2]]), i64([[2, 2]]), f32([[5.0, 7]]), dim=1, reduce="sum"), [[0, 1, 14]])
         with self.assertRaises(r.LanguageError):
