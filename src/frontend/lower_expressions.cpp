@@ -213,7 +213,12 @@ Lowerer::Values Lowerer::evaluate(Scope& scope, ExprId root) {
     operands.resize(frame.first_operand);
     frames.pop_back();
     if (frames.empty()) return values;
-    operands.push_back(one_of(values, module_[id]));
+    ValueId value = one_of(values, module_[id]);
+    // Used at once in a block of a device: what to_device, or a function that is called, leaves elsewhere.
+    const std::optional<uint32_t> place = device() && value.valid() ? place_of(value) : std::nullopt;
+    if (place && place != device())
+      value = builder_.op(Op::to_device, {value}, ir::DeviceAttr{*device()}, module_[id].span, builder_.rank(value));
+    operands.push_back(value);
   }
 }
 

@@ -202,6 +202,12 @@ TEST(PlanDevices, BlocksBringWhatTheyUse) {
            "    c = to_device(h, 2)\n    k = to_device(h, 0)\n    l = to_device(k, 2)\n    e = to_device(l, 1)\n"
            "    y = to_device(e @ to_device(v, 1), 2) + l @ to_device(w, 2)\n"
            "    z = to_device(to_device(c, 1) @ to_device(v, 1), 2) @ to_device(w, 2)\n    return y, z\n");
+  // The same where it is used at once.
+  same("def g(a, b):\n    with device(1):\n        return a @ b\ndef f" + parameters +
+           "    with device(2):\n        y = relu(g(h, v)) + to_device(h, 1) @ w\n    return y\n",
+       "def f" + parameters +
+           "    e = to_device(to_device(h, 1) @ to_device(v, 1), 2)\n"
+           "    y = relu(e) + to_device(h, 2) @ to_device(w, 2)\n    return y\n");
   // Functions run there, whether they are inlined or not.
   const std::string functions =
       "def stage(a, b):\n    y = a @ b\n    return y\ndef more(i, a):\n    return i < 2\n"
