@@ -38,6 +38,7 @@
 #include "emit/host/nvcc.hpp"
 #include "emit/host/signature.hpp"
 #include "emit/package.hpp"
+#include "ir/devices.hpp"
 #include "opt/passes.hpp"
 #include "package/cpu_call.hpp"
 #include "package/factors.hpp"
@@ -243,7 +244,11 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     const ProgramState& state = *Program::Access::state(one);
     CODETTA_TRY(const auto fixed, constant_hints(state.graph, planned.values));
     CODETTA_TRY(const SizeSets sizes, size_sets(hints_of(state.graph, fixed, options.size_hints)));
-    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph));
+    CODETTA_TRY(opt::Optimized optimized, opt::optimize(state.graph));
+    const auto own = [&](const ir::GraphInput& input) { return is_constant(planned.values, input.name); };
+    if (gpu) {  // those that several devices read lie on each, and are copied in no call
+      CODETTA_TRY(optimized.graph, ir::with_inputs_on_devices(std::move(optimized.graph), own));
+    }
     plan::MachineFacts machine = context.machine(target);
     machine.gpu.vendor = nullptr;  // a library carries its own kernels
     const UserTuning tuning = load_user_tuning(context, state.user_sources, target);

@@ -9,6 +9,7 @@
 #include "codetta/io.hpp"
 #include "diag/diagnostic.hpp"
 #include "emit/host/signature.hpp"
+#include "ir/devices.hpp"
 #include "plan/units.hpp"
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/gemm.hpp"
@@ -55,9 +56,12 @@ Result<void> check_value(const std::string& name, DType dtype, const types::Shap
   return {};
 }
 
+// What several devices read has a name of its own on each (ir/devices.hpp).
+std::string name_of_value(const std::string& name) { return std::string(ir::input_of_own_name(name)); }
+
 const TensorView* value_of(const ConstantValues& values, const std::string& name) {
   for (const auto* map : {&values.embedded, &values.external}) {
-    if (const auto found = map->find(name); found != map->end()) return &found->second;
+    if (const auto found = map->find(name_of_value(name)); found != map->end()) return &found->second;
   }
   return nullptr;
 }
@@ -152,7 +156,7 @@ Result<BoundParameters> bind_parameters(emit::host::Program& program, const Cons
                                   : nullptr;
     if (value == nullptr) continue;
     CODETTA_CHECK_OK(check_value(buffers[b].name, buffers[b].dtype, buffers[b].shape, *value, fixed));
-    program.constants.push_back({b, value->shape(), {}, buffers[b].name});
+    program.constants.push_back({b, value->shape(), {}, name_of_value(buffers[b].name)});
     bound.emplace_back(b, *value);
   }
   return bound;
@@ -351,7 +355,7 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
   }
   for (size_t i = 0; i < bound.size(); ++i) {
     const auto& [b, value] = bound[i];
-    if (values.embedded.count(buffers[b].name) == 0) continue;
+    if (values.embedded.count(name_of_value(buffers[b].name)) == 0) continue;
     const bool needed = packed_symbol[i].empty() || read_as_it_lies(program, b);
     program.constants[i].symbol = needed ? bytes.add(runtime::io::row_major_bytes(value)) : packed_symbol[i];
   }

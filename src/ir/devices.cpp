@@ -2,7 +2,9 @@
 #include "ir/devices.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -278,6 +280,54 @@ Result<Graph> placed(Graph graph) {
                    at.span(mixed->node), {});
   }
   return has_children(result) ? without_idle(result, {}) : std::move(result);
+}
+
+namespace {
+constexpr std::string_view on_device = " on device ";
+}
+std::string own_input_name(std::string_view input, uint32_t device) {
+  return fmt::format("{}{}{}", input, on_device, device);
+}
+std::string_view input_of_own_name(std::string_view name) { return name.substr(0, name.find(on_device)); }
+
+Result<Graph> with_inputs_on_devices(Graph graph, const std::function<bool(const GraphInput&)>& chosen) {
+  std::map<std::pair<NodeId, uint32_t>, NodeId> own;  // by input and device
+  for (size_t i = graph.inputs().size(); i < graph.size(); ++i) {
+    if (graph.node(NodeId(i)).op != Op::to_device) continue;
+    const NodeId from = graph.operands(NodeId(i))[0];
+    const auto input = std::find_if(graph.inputs().begin(), graph.inputs().end(),
+                                    [&](const GraphInput& one) { return one.node == from; });
+    if (input != graph.inputs().end() && !input->is_scalar && chosen(*input))
+      own[{from, graph.attr_as<DeviceAttr>(NodeId(i)).device}] = NodeId();
+  }
+  if (own.empty()) return graph;
+  GraphBuilder builder(graph.source());
+  std::vector<NodeId> now(graph.size());
+  for (const GraphInput& input : graph.inputs()) now[input.node.index()] = builder.add_input(graph, input);
+  for (auto& [which, made] : own) {
+    const auto& [from, device] = which;
+    const auto input = std::find_if(graph.inputs().begin(), graph.inputs().end(),
+                                    [&, node = from](const GraphInput& one) { return one.node == node; });
+    made = builder.add_input(own_input_name(input->name, device), graph.type(from), false, graph.span(from));
+    builder.lay_on(made, device);
+  }
+  for (size_t i = graph.inputs().size(); i < graph.size(); ++i) {
+    const NodeId node(i);
+    if (graph.node(node).op == Op::to_device) {
+      const auto there = own.find({graph.operands(node)[0], graph.attr_as<DeviceAttr>(node).device});
+      if (there != own.end()) {
+        now[i] = there->second;
+        continue;
+      }
+    }
+    std::vector<NodeId> operands;
+    for (const NodeId operand : graph.operands(node)) operands.push_back(now[operand.index()]);
+    now[i] = builder.add_unchecked(graph.node(node).op, operands, graph.attr(node), graph.type(node), graph.span(node),
+                                   graph.name_hint(node));
+  }
+  for (const GraphOutput& output : graph.outputs())
+    builder.add_output(output.name, now[output.node.index()], output.dtype);
+  return std::move(builder).finish();
 }
 
 Result<Graph> with_devices_of(Graph graph, const Graph& before) {

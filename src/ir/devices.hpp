@@ -6,7 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/infer.hpp"
@@ -32,6 +35,12 @@ std::optional<MixedDevices> find_mixed(const Graph& graph, std::optional<uint32_
 // other on device 0. What is brought to where it lies already is not brought at all, and what is brought twice goes
 // straight to where it is used. Errors: E0234, at the operation.
 Result<Graph> placed(Graph graph);
+
+// A program in which each input that is chosen lies on all devices that it is brought to: as an input of its own on
+// each but the first, behind the others, named as own_input_name() says.
+Result<Graph> with_inputs_on_devices(Graph graph, const std::function<bool(const GraphInput&)>& chosen);
+std::string own_input_name(std::string_view input, uint32_t device);  // "w on device 1": no name that a text may have
+std::string_view input_of_own_name(std::string_view name);            // "w"; what is no such name stays as it is
 
 // `graph` with each output on the device of the same output of `before`, which it is a rewriting of.
 Result<Graph> with_devices_of(Graph graph, const Graph& before);

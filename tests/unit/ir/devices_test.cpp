@@ -103,6 +103,31 @@ TEST(Devices, ParametersAreNotLaidOnTheWay) {
   EXPECT_EQ(ir::print(*placed).find("to_device"), std::string::npos) << ir::print(*placed);
 }
 
+// w is read on devices 0, 1 and 2, x on 0 and 1: of w, which is chosen, nothing is brought anywhere.
+TEST(Devices, InputsOfTheirOwnOnEachDevice) {
+  const auto graph = read(
+      "%0:f32[4] = input \"x\"\n%1:f32[4] = input \"w\"\n%2:f32[4] = mul %0, %1\n"
+      "%3:f32[4] = to_device(device=1) %0\n%4:f32[4] = to_device(device=1) %1\n%5:f32[4] = mul %3, %4\n"
+      "%6:f32[4] = to_device(device=2) %1\noutput \"y\": f32 = %2\noutput \"z\": f32 = %5\noutput \"w2\": f32 = %6\n");
+  ASSERT_TRUE(graph) << graph.error().render();
+  const auto none = ir::with_inputs_on_devices(*graph, [](const ir::GraphInput&) { return false; });
+  ASSERT_TRUE(none);
+  EXPECT_EQ(*none, *graph);
+  const auto own = ir::with_inputs_on_devices(*graph, [](const ir::GraphInput& input) { return input.name == "w"; });
+  ASSERT_TRUE(own) << own.error().render();
+  ASSERT_TRUE(ir::verify(*own)) << ir::print(*own);
+  ASSERT_EQ(own->inputs().size(), 4U);
+  for (uint32_t device = 1; device <= 2; ++device) {
+    EXPECT_EQ(own->inputs()[1 + device].name, ir::own_input_name("w", device));
+    EXPECT_EQ(own->inputs()[1 + device].device, device);
+  }
+  EXPECT_EQ(ir::input_of_own_name("w on device 12"), "w");
+  EXPECT_EQ(ir::input_of_own_name("w"), "w");
+  const std::string text = ir::print(*own);
+  EXPECT_EQ(text.find("to_device"), text.rfind("to_device")) << text;  // of x
+  EXPECT_EQ(ir::devices_of(*own)[own->outputs()[2].node.index()], 2U) << text;
+}
+
 TEST(Devices, OutputsStayWhereTheyWere) {
   const auto before = read(two_stages);
   ASSERT_TRUE(before);
