@@ -17,7 +17,7 @@ Result<TensorView> OnDevice::copy(const Device& device, const std::string& name,
   return copies_.back().tensor.view();
 }
 
-Result<OnDevice> OnDevice::make(const Device& device, const std::vector<NamedArgument>& host) {
+Result<OnDevice> OnDevice::make_each(const std::vector<NamedArgument>& host, const DeviceOf& device_of) {
   OnDevice result;
   for (const NamedArgument& argument : host) {
     const TensorView* tensor = argument.value.tensor();
@@ -25,11 +25,17 @@ Result<OnDevice> OnDevice::make(const Device& device, const std::vector<NamedArg
       result.named_.push_back(argument);
       continue;
     }
-    auto view = result.copy(device, argument.name, *tensor);
+    auto device = device_of(argument.name);
+    if (!device) return std::move(device).error();
+    auto view = result.copy(*device, argument.name, *tensor);
     if (!view) return std::move(view).error();
     result.named_.push_back({argument.name, *view});
   }
   return result;
+}
+
+Result<OnDevice> OnDevice::make(const Device& device, const std::vector<NamedArgument>& host) {
+  return make_each(host, [&](const std::string&) -> Result<Device> { return device; });
 }
 
 Result<OnDevice> OnDevice::make(const Program& program, const ProgramShapes& shapes, Backend backend, Context& context,
@@ -38,20 +44,7 @@ Result<OnDevice> OnDevice::make(const Program& program, const ProgramShapes& sha
   for (const ProgramParameter& parameter : program.parameters())
     places[parameter.name] = static_cast<uint32_t>(parameter.device);
   for (const ProgramShapes::Output& output : shapes.outputs) places[output.name] = static_cast<uint32_t>(output.device);
-  OnDevice result;
-  for (const NamedArgument& argument : host) {
-    const TensorView* tensor = argument.value.tensor();
-    if (tensor == nullptr) {
-      result.named_.push_back(argument);
-      continue;
-    }
-    auto device = Device::open(backend, places[argument.name], context);
-    if (!device) return std::move(device).error();
-    auto view = result.copy(*device, argument.name, *tensor);
-    if (!view) return std::move(view).error();
-    result.named_.push_back({argument.name, *view});
-  }
-  return result;
+  return make_each(host, [&](const std::string& name) { return Device::open(backend, places[name], context); });
 }
 
 Result<OnDevice> OnDevice::make(const Device& device, const GemmArguments& host) {

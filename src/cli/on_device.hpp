@@ -2,6 +2,7 @@
 // A command's tensors on the GPU: copies of what lies in host memory, with the same shapes and strides.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ class OnDevice {
   [[nodiscard]] Result<void> download(const std::string& name) const;
 
  private:
+  using DeviceOf = std::function<Result<Device>(const std::string& name)>;
+  static Result<OnDevice> make_each(const std::vector<NamedArgument>& host, const DeviceOf& device_of);
   Result<TensorView> copy(const Device& device, const std::string& name, const TensorView& host);
 
   struct Copy {
