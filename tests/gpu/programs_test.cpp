@@ -40,7 +40,8 @@ test::RandomProgramOptions options_of(uint64_t seed) {
   options.ones = seed % 11 < 3;
   options.f16 = true;
   options.donated = seed % 8 == 0 ? 40 : 0;
-  if (seed % 2 == 0) {  // several tiles in a row or column
+  options.devices = seed % 13 < 3 ? 2 : 1;  // which the context has on one GPU
+  if (seed % 2 == 0) {                      // several tiles in a row or column
     options.largest_size = 150;
     options.widths = 60;
     options.max_elements = 1 << 16;
@@ -56,6 +57,7 @@ class Programs {
     made->folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
     ContextOptions options;
     options.cache_dir = made->folder_->path() + "/cache";
+    options.devices = {0, 0};
     CODETTA_TRY(made->context_, Context::make(options));
     CODETTA_TRY(made->device_, Device::open(Backend::cuda, *made->context_));
     CODETTA_TRY(made->driver_, cu::Driver::load());
