@@ -4,24 +4,7 @@
 
 #include "device/host/gpu_devices.h"
 #include "device/host/hip.h"
-
-namespace codetta::hip_runtime {
-
-struct PeerCalls {
-  Status (*enable)(DeviceId peer, unsigned flags);
-  Status (*last_error)();
-};
-inline PeerCalls peer_calls;
-
-// HIP keeps the error of a call for whoever asks for it next, which is no matter of the caller's here: that the other
-// device is reached already is one.
-inline Status enable_peer(ContextHandle peer, unsigned flags) {
-  const Status status = peer_calls.enable(device_of(peer), flags);
-  if (status != Status::Success) (void)peer_calls.last_error();
-  return status;
-}
-
-}  // namespace codetta::hip_runtime
+#include "device/host/hip_peers.h"
 
 namespace codetta::host {
 
@@ -41,8 +24,7 @@ inline Status load_hip_device_calls() {
   if (hip[0] != '\0') look_up(calls.member, hip);
   CODETTA_DEVICE_CALLS(CODETTA_DEVICE_LOOK_UP)
 #undef CODETTA_DEVICE_LOOK_UP
-  look_up(hip_runtime::peer_calls.enable, "hipDeviceEnablePeerAccess");
-  look_up(hip_runtime::peer_calls.last_error, "hipGetLastError");
+  hip_runtime::for_each_peer_call(hip_runtime::peer_calls, look_up);
   calls.reach = hip_runtime::enable_peer;
   if (handle != nullptr) dlclose(handle);  // of the count only
   if (missing == nullptr) return ok;

@@ -63,7 +63,7 @@ Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const packag
       const package::Kernel& kernel = package->kernels[k];
       runtime::cuda::ModuleRef& module = modules[place].emplace_back();
       const bool steps = package::is_steps_kernel(kernel);
-      if (steps ? !on_elements : place != 0 && !launched[place][k]) continue;
+      if (steps ? !on_elements : !launched[place][k]) continue;
       if (package::is_vendor(kernel.config)) {
         CODETTA_TRY((place == 0 ? options.vendor : options.further[place - 1].vendor),
                     context.cuda.vendor().handle(devices[place]));

@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "device/host/peers.h"
+
 namespace codetta::runtime::cuda {
 
 namespace {
@@ -236,13 +238,14 @@ Result<void> Device::wait(StreamHandle stream, EventHandle event) const {
 void Device::reach(const Device& other) const {
   if (other.id_ == id_) return;
   const std::lock_guard lock(mutex_);
-  if (!reached_.insert(other.id_).second) return;
+  if (reached_.contains(other.id_)) return;
   const auto guard = enter();
   if (!guard) return;
   const RelaxedCapture relaxed(*driver_);
   int can = 0;
-  if (driver_->call().can_access_peer(&can, id_, other.id_) != Status::Success || can == 0) return;
-  (void)driver_->call().enable_peer(other.context_, 0);  // the process may have done so already
+  if (driver_->call().can_access_peer(&can, id_, other.id_) != Status::Success) return;
+  // What has failed may succeed the next time; who can not reach the other one never will.
+  if (can == 0 || cuda_driver::is_reached(driver_->call().enable_peer(other.context_, 0))) reached_.insert(other.id_);
 }
 
 Result<void> Device::fill(DeviceAddress to, unsigned char value, size_t bytes, StreamHandle stream) const {

@@ -151,8 +151,10 @@ Result<void> VendorLaunch::run(StreamHandle stream) const {
   if (!product_) return {};
   const lt::Status status = product_->run(workspace_, stream);
   if (status == lt::Status::Success) return {};
-  return product_->handle().library().failure(
-      status, "cublasLtMatmul", fmt::format("{}, stream = {}", kernel_->name, static_cast<void*>(stream)));
+  const CublasLtHandle& handle = product_->handle();
+  return handle.library().failure(status, "cublasLtMatmul",
+                                  fmt::format("{}, stream = {}, device = {}", kernel_->name, static_cast<void*>(stream),
+                                              handle.device()->facts().ordinal));
 }
 
 }  // namespace codetta::runtime::cuda

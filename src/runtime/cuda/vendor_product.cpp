@@ -110,11 +110,21 @@ Result<VendorProduct> VendorProduct::make(CublasLtHandleRef handle, const Vendor
   return made;
 }
 
+namespace {
+// Of a call with this handle, whose device it names.
+Error vendor_failure(const CublasLtHandle& handle, lt::Status status, std::string_view call,
+                     const std::string& argument) {
+  const int ordinal = handle.device()->facts().ordinal;
+  return handle.library().failure(status, call,
+                                  fmt::format("{}{}device = {}", argument, argument.empty() ? "" : ", ", ordinal));
+}
+}  // namespace
+
 Result<void> VendorProduct::set(int attribute, const void* value, size_t bytes, const char* name) {
   const CublasLt& library = handle_->library();
   const lt::Status status = library.call().descriptor_set(descriptor_, attribute, value, bytes);
   if (status == lt::Status::Success) return {};
-  return library.failure(status, "cublasLtMatmulDescSetAttribute", name);
+  return vendor_failure(*handle_, status, "cublasLtMatmulDescSetAttribute", name);
 }
 
 Result<void> VendorProduct::describe(const VendorProblem& p) {
@@ -129,7 +139,8 @@ Result<void> VendorProduct::describe(const VendorProblem& p) {
   const lt::Type scale = is_f64 ? lt::Type::F64 : is_i32 ? lt::Type::I32 : lt::Type::F32;
   lt::Status status = library.call().descriptor_create(&descriptor_, compute, scale);
   if (status != lt::Status::Success)
-    return library.failure(status, "cublasLtMatmulDescCreate", fmt::format("compute = {}", static_cast<int>(compute)));
+    return vendor_failure(*handle_, status, "cublasLtMatmulDescCreate",
+                          fmt::format("compute = {}", static_cast<int>(compute)));
   const Stored a = *first_factor(p), b = *second_factor(p);  // there is no obstacle
   const struct {
     DType dtype;
@@ -153,8 +164,8 @@ Result<void> VendorProduct::describe(const VendorProblem& p) {
       status = library.call().layout_set(layouts_[i], lt::layout_batch_stride, &matrix.batch_stride,
                                          sizeof matrix.batch_stride);
     if (status != lt::Status::Success)
-      return library.failure(status, "cublasLtMatrixLayoutCreate",
-                             fmt::format("{} x {}, leading dimension {}", matrix.rows, matrix.cols, matrix.leading));
+      return vendor_failure(*handle_, status, "cublasLtMatrixLayoutCreate",
+                            fmt::format("{} x {}, leading dimension {}", matrix.rows, matrix.cols, matrix.leading));
   }
   const int32_t ta = a.transposed ? lt::transpose_yes : lt::transpose_none,
                 tb = b.transposed ? lt::transpose_yes : lt::transpose_none;
@@ -197,7 +208,7 @@ Result<void> VendorProduct::ask(const VendorProblem& p) {
   const lt::Table& call = library.call();
   lt::Preference preference = nullptr;
   lt::Status status = call.preference_create(&preference);
-  if (status != lt::Status::Success) return library.failure(status, "cublasLtMatmulPreferenceCreate", "");
+  if (status != lt::Status::Success) return vendor_failure(*handle_, status, "cublasLtMatmulPreferenceCreate", "");
   const uint64_t workspace = package::max_vendor_workspace;
   const uint32_t reductions = lt::reductions_exact;
   const std::array<uint32_t, 4> alignments{static_cast<uint32_t>(p.b_alignment), static_cast<uint32_t>(p.a_alignment),
@@ -219,8 +230,8 @@ Result<void> VendorProduct::ask(const VendorProblem& p) {
   (void)call.preference_destroy(preference);
   if (status == lt::Status::NotSupported || status == lt::Status::InvalidValue) found = 0;  // it has nothing for this
   if (status != lt::Status::Success && found != 0)
-    return library.failure(status, "cublasLtMatmulAlgoGetHeuristic",
-                           fmt::format("{} x {} x {} in {} batch items", p.m, p.n, p.k, p.batch));
+    return vendor_failure(*handle_, status, "cublasLtMatmulAlgoGetHeuristic",
+                          fmt::format("{} x {} x {} in {} batch items", p.m, p.n, p.k, p.batch));
   proposals_.resize(static_cast<size_t>(std::clamp(found, 0, package::max_vendor_proposals)));
   std::erase_if(proposals_, [](const lt::Proposal& proposal) {
     return proposal.state != lt::Status::Success || proposal.workspace > package::max_vendor_workspace;

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "device/host/hip_abi.h"
+#include "device/host/hip_peers.h"
 
 namespace codetta::runtime::hip {
 
@@ -27,16 +27,6 @@ struct Properties {
 static_assert(sizeof(Properties) == 1472);
 
 Status (*device_properties)(Properties* properties, int device);
-Status (*enable_peer_device)(DeviceId peer, unsigned flags);
-Status (*last_error)();
-
-// HIP keeps the error of a call for whoever asks for it next, which is no matter of the caller's here: that the other
-// device is reached already is one.
-Status enable_peer(cuda::ContextHandle peer, unsigned flags) {
-  const Status status = enable_peer_device(hip_runtime::device_of(peer), flags);
-  if (status != Status::Success) (void)last_error();
-  return status;
-}
 
 Status device_architecture(char* name, size_t bytes, DeviceId device) {
   Properties properties{};
@@ -79,8 +69,7 @@ Found find(const std::string& library) {
 struct Wrapped {
   hip_runtime::Calls calls{};
   decltype(device_properties) properties = nullptr;
-  decltype(enable_peer_device) enable_peer = nullptr;
-  decltype(last_error) error = nullptr;
+  hip_runtime::PeerCalls peers{};
 };
 Wrapped look_up_wrapped(void* handle, std::string& missing) {
   Wrapped wrapped;
@@ -90,8 +79,7 @@ Wrapped look_up_wrapped(void* handle, std::string& missing) {
   };
   hip_runtime::for_each_call(wrapped.calls, look_up);
   look_up(wrapped.properties, "hipGetDevicePropertiesR0600");
-  look_up(wrapped.enable_peer, "hipDeviceEnablePeerAccess");
-  look_up(wrapped.error, "hipGetLastError");
+  hip_runtime::for_each_peer_call(wrapped.peers, look_up);
   return wrapped;
 }
 // Whether the process may use them; `use`: puts them where the wrappers find them, for good. Errors: E0654.
@@ -102,8 +90,7 @@ Result<void> only_one(const Wrapped& wrapped, const std::string& name, bool use)
     if (!use) return {};
     hip_runtime::calls = wrapped.calls;
     device_properties = wrapped.properties;
-    enable_peer_device = wrapped.enable_peer;
-    last_error = wrapped.error;
+    hip_runtime::peer_calls = wrapped.peers;
     return {};
   }
   if (device_properties == wrapped.properties) return {};
@@ -147,7 +134,7 @@ Result<cuda::DriverRef> load(const std::string& library) {
   table.stream_is_capturing = hip_runtime::stream_capturing;
   table.function_set_attribute = hip_runtime::function_allow;
   table.launch_kernel = hip_runtime::launch;
-  table.enable_peer = enable_peer;
+  table.enable_peer = hip_runtime::enable_peer;
   table.device_architecture = device_architecture;
   CODETTA_TRY(cuda::DriverRef driver, cuda::Driver::from_table(table, found.name, cuda::Api::Hip));
   CODETTA_CHECK_OK(only_one(wrapped, found.name, true));  // one that can not be used is not the one in use

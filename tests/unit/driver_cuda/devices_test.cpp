@@ -3,6 +3,8 @@
 // refused. tests/unit/runtime_cuda/devices_test.cpp says what a run does.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "unit/driver_cuda/fixture.hpp"
 
 namespace codetta {
@@ -75,6 +77,63 @@ TEST_F(CudaProgramDevices, TheNextOneAndThoseThatAreNamed) {
     const int second = devices.empty() ? 1 : devices[1];
     EXPECT_EQ(Device::open(Backend::cuda, 1, c)->info().ordinal, second);
   }
+}
+
+// What two devices read of the library's own lies on both, in the library once; what a call passes is copied.
+TEST_F(CudaProgramDevices, AConstantLiesOnEachDeviceThatReadsIt) {
+  Context c = context();
+  const Program program = Program::parse(
+                              "def f(x: f32[32, 16], w: f32[16, 24]):\n"
+                              "    y = x @ w\n    z = to_device(x, 1) @ to_device(w, 1)\n    return y, z\n",
+                              "f.py")
+                              .value();
+  const Tensor w = Tensor::make(f32, {16, 24}).value();
+  const auto count = [](const std::string& text, const std::string& part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  size_t copies[2] = {};
+  for (const bool constant : {false, true}) {
+    BuildOptions options;
+    options.name = "two";
+    if (constant) options.constants = {{"w", w.view()}};
+    const auto text = host_text({program}, {Backend::cuda, {}, "sm_90a"}, options, c);
+    ASSERT_TRUE(text) << text.error().render();
+    copies[constant ? 1 : 0] = count(*text, "CODETTA_OK(copy_between(");
+    EXPECT_EQ(count(*text, "\"w on device 1\"") > 0, constant) << *text;
+    EXPECT_EQ(count(*text, "codetta_constant_1"), 0U) << "its bytes are there once";
+  }
+  EXPECT_GT(copies[1], 0U) << "x is copied";
+  EXPECT_EQ(copies[0], 2 * copies[1]) << "and w, where it is no constant";
+}
+
+// Loaded and launched where its operands lie, behind what brings them there.
+TEST_F(CudaProgramDevices, AKernelOfTheUsersOnTheOther) {
+  Context c = context();
+  const char* source =
+      "#pragma codetta kernel(x: f32[m, n], out y: f32[m, n]) block(128) grid(m)\n"
+      "extern \"C\" __global__ void __launch_bounds__(128) scale(const float* x, float* y) {}\n";
+  const Program program = Program::parse(
+                              "def f(x: f32[32, 16]):\n    h = relu(x)\n"
+                              "    y = user_kernel(\"scale\", to_device(h, 1), out=\"f32[32, 16]\")\n    return y\n",
+                              "f.py")
+                              .value()
+                              .with_kernels({{"scale", source, UserKernel::Language::cuda, "scale.cu"}})
+                              .value();
+  const auto compiled = compile(program, {Backend::cuda, {}, ""}, {}, c);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  const DeviceTensor x = DeviceTensor::make(Device::open(Backend::cuda, 0, c).value(), f32, {32, 16}).value(),
+                     y = DeviceTensor::make(Device::open(Backend::cuda, 1, c).value(), f32, {32, 16}).value();
+  auto execution = compiled->prepare({{"x", x.view()}, {"y", y.view()}});
+  ASSERT_TRUE(execution) << execution.error().render();
+  fake_.launches.clear();
+  ASSERT_TRUE(execution->run());
+  const auto launch = std::find_if(fake_.launches.begin(), fake_.launches.end(),
+                                   [](const test::FakeLaunch& one) { return one.function == "scale"; });
+  ASSERT_NE(launch, fake_.launches.end());
+  EXPECT_NE(launch->config.stream, nullptr) << "device 1's own; the caller's is the default one";
+  ASSERT_TRUE(Device::open(Backend::cuda, 0, c)->synchronize());
 }
 
 TEST_F(CudaProgramDevices, TooFew) {

@@ -371,6 +371,7 @@ TEST_F(CudaVendorApi, FailuresOfItsCallsAreTyped) {
   Execution execution = kernels[0].prepare(p.arguments).value();
   lt_.fail_multiply = 13;
   expect(execution.run(), Code::vendor_library, "cublasLtMatmul(codetta_vendor_");
+  expect(execution.run(), Code::vendor_library, ", device = 0)");
   lt_.fail_multiply = 0;
   EXPECT_TRUE(execution.run());
   lt_.fail_create = 1;
