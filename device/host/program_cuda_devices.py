@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ---- several devices: device 0 is that of the call, each further one has its context, a stream and memory of that
 #
-# Events alone order them: a call begins behind what its stream had to do, a copy between two devices holds both, and the
-# stream goes on when all have ended.
+# Events alone order them: a call begins behind what its stream had to do, a copy between two devices waits and is waited
+# for as the compiler says, and the stream goes on when all have ended.
 
 _further = []  # ordinals of devices 1, 2, ..., where the caller has set them
 
@@ -64,13 +64,14 @@ class _DevicesCall(_Call):
         super().__init__(stream)
         driver = self.engine.driver
         self.current = self.listed = 0  # the device that steps are at, and at which the list of work begins
-        self.set, self.forked = None, False
+        self.set, self.forked = None, 1  # of devices that begin behind the call's stream
         first = int(self.context.device)
         ordinals = _further or list(range(first + 1, first + count))
         total = int(_cu("Failed to count the devices", driver.cuDeviceGetCount()))
         if len(ordinals) < count - 1:
             _fail(f"E0642: too few GPUs: the program uses {count} devices, and set_further_devices() has named "
-                  f"{len(ordinals)} beside the first")
+                  f"{len(ordinals)} beside the first; name {count - 1}, of which one may be there several times, or none "
+                  "for those that follow the first")
         if not _further and first + count > total:
             _fail(f"E0642: too few GPUs: the program uses {count} devices, and from device {first} on there are "
                   f"{total - first}; name others, or one several times, with set_further_devices()")
@@ -134,6 +135,10 @@ class _DevicesCall(_Call):
                 ("Failed to wait for another device", driver.cuStreamWaitEvent, other.stream, self.set.events[earlier],
                  0)]
 
+    def enqueue_order(self, earlier, later):
+        for what, function, *arguments in self.ordered(earlier, later):
+            self.enqueue(what, function, *arguments)
+
     def __enter__(self):
         _now.call = self
         try:
@@ -141,10 +146,11 @@ class _DevicesCall(_Call):
                 self.enter(d)
                 self.context = self.devices[d].context
                 _tell_fault(self)
-            self.context, self.forked = self.devices[0].context, True
+            self.context = self.devices[0].context
             for d in range(1, len(self.devices)):
                 for what, function, *arguments in self.ordered(0, d):
                     _cu(what, function(*arguments))
+                self.forked = d + 1
             self.enter(0)
         except HostError:
             self.__exit__(None, None, None)
@@ -155,7 +161,7 @@ class _DevicesCall(_Call):
         driver = self.engine.driver
         if kind is not None and issubclass(kind, HostError) and self.began:
             error.unaligned = False  # what is enqueued may have written
-        others, waits = range(1, len(self.devices) if self.forked else 1), []
+        others, waits = range(1, self.forked), []
         if kind is not None:  # what was enqueued between two devices may lack its end
             waits = [self.ordered(d, 0) for d in others] + [self.ordered(0, d) for d in others]
         results = [(what, function(*arguments)) for one in waits for what, function, *arguments in one]  # all are tried
@@ -206,9 +212,10 @@ def _piece(view):
     return _Array(memory, array.dtype, array.shape, [s * array.itemsize for s in _row_major(array.shape)]), name, dtype
 
 
-def _copy_between(kernel, source, first, target, second):
-    """From device `first` to device `second`: it begins when both have ended what is in front, and they go on behind
-    it. kernel: of steps on elements; None: there is none."""
+def _copy_between(kernel, source, first, target, second, waits=False, waited_for=False, follows=False):
+    """From device `first` to device `second`, on the stream of the latter, which waits for the former in front; that one
+    is waited for behind it. follows: `first` does not wait yet for a copy in front, and does where it has to gather
+    elements. kernel: of steps on elements; None: there is none."""
     call, before = _now.call, _now.call.current
     if source[0].size != target[0].size or source[0].dtype != target[0].dtype:
         _fail(f"E0610: {source[1]} does not fit: it is {list(source[0].shape)}, and {list(target[0].shape)} is wanted")
@@ -217,22 +224,24 @@ def _copy_between(kernel, source, first, target, second):
         _contiguous(target[0], target[1], "copied to")
     read, written = source, target
     if not _is_contiguous(source[0]):
+        waits = True
+        if follows:
+            call.enqueue_order(second, first)
         _at(first)
         read = _piece(source)
         _move(kernel, read, source, 0)
     if not _is_contiguous(target[0]):
         _at(second)
         written = _piece(target)
-    for what, function, *arguments in call.ordered(second, first):
-        call.enqueue(what, function, *arguments)
-    call.at(first)
+    if waits:
+        call.enqueue_order(first, second)
+    call.at(second)
     if source[0].size:
         one, other = call.devices[first], call.devices[second]
         call.enqueue("Failed to copy a tensor to another device", call.engine.driver.cuMemcpyPeerAsync, written[0].data,
-                     other.handle, read[0].data, one.handle, source[0].size * source[0].itemsize, one.stream)
-    for what, function, *arguments in call.ordered(first, second):
-        call.enqueue(what, function, *arguments)
-    call.at(second)
+                     other.handle, read[0].data, one.handle, source[0].size * source[0].itemsize, other.stream)
     if written is not target:
         _move(kernel, target, written, 0)
-    _at(before)
+    if waited_for:
+        call.enqueue_order(second, first)
+    call.at(before)

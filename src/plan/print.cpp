@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "package/device_copies.hpp"
 #include "package/gpu_call.hpp"
 #include "plan/plan.hpp"
 
@@ -92,6 +93,9 @@ std::string to_string(const Plan& plan) {
   }
   text += "steps:\n";
   text += package::list_steps(plan.steps, plan.step_lists, names_in(plan), "  ");
+  const auto copies = package::device_copies(plan.steps, plan.step_lists, plan.buffers);
+  if (!copies.empty()) text += "between devices:\n";
+  for (const package::DeviceCopy& copy : copies) text += "  " + package::line_of(copy, names_in(plan)) + "\n";
   if (!plan.temporaries.requests.empty()) text += "memory:\n" + memory_text(plan);
   return text;
 }

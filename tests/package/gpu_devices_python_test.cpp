@@ -52,7 +52,8 @@ TEST_F(DevicesPython, TensorsGoThereAndBack) {
   EXPECT_EQ(seen.result, " 0");
   EXPECT_EQ(seen.wrong, "");
   EXPECT_EQ(seen.left.substr(0, 5), " 7 1 ") << "the thread's context, and one stream for all calls";
-  EXPECT_EQ(seen.left, " 7 1 " + std::to_string(3 * (2 * 2 + 2))) << "two events a copy, one at the begin and the end";
+  EXPECT_EQ(seen.left, " 7 1 " + std::to_string(3 * (2 + 2)))
+      << "what comes back waits for all in front and is waited for; one event at the begin and the end";
   ASSERT_EQ(seen.holds.size(), 4U);
   EXPECT_EQ(seen.holds[0], seen.holds[2]);
   EXPECT_EQ(seen.holds[1], seen.holds[3]);

@@ -115,10 +115,10 @@ TEST_F(GpuDevices, TensorsGoThereAndBack) {
     }
   }
   EXPECT_EQ(gpu_.fake.peers.size(), 2U) << "each reaches the other's memory";
-  // Two events a copy between devices, one at the begin and one at the end.
+  // The first copy waits for what gathers h, the second one for the first; and one event at the begin and the end.
   gpu_.fake.calls.clear();
   ASSERT_EQ(library_.call("f", views, nullptr, 0, stream.get()), 0) << library_.error();
-  EXPECT_EQ(gpu_.fake.count("cuEventRecord"), 2U * 2 + 2);
+  EXPECT_EQ(gpu_.fake.count("cuEventRecord"), 3U + 2);
   EXPECT_EQ(gpu_.fake.count("cuMemcpyAsync"), 2U);
   EXPECT_EQ(gpu_.fake.count("cuStreamSynchronize"), 0U) << "nothing waits";
   library_.unload();
@@ -398,6 +398,46 @@ TEST_F(GpuDevices, AFailureNamesItsDeviceOnce) {
   EXPECT_TRUE(told.ends_with(device)) << told;
   gpu_.fake.fail.clear();
   EXPECT_EQ(library_.call("f", views), 0) << library_.error();
+}
+
+// Copies are right without it; what has failed is tried again.
+TEST_F(GpuDevices, WhoIsNotReachedIsAskedAgain) {
+  DevicesPackage p = there_and_back();
+  const PackageRef package = p.done();
+  load("reaches", package);
+  const std::vector<TensorView> views = tensors(*package);
+  gpu_.fake.fail["cuCtxEnablePeerAccess"] = Status::OutOfMemory;
+  ASSERT_EQ(library_.call("f", views), 0) << library_.error();
+  EXPECT_TRUE(gpu_.fake.peers.empty());
+  gpu_.fake.fail.clear();
+  gpu_.fake.calls.clear();
+  for (int turn = 0; turn < 3; ++turn) ASSERT_EQ(library_.call("f", views), 0) << library_.error();
+  EXPECT_EQ(gpu_.fake.peers.size(), 2U);
+  EXPECT_EQ(gpu_.fake.count("cuCtxEnablePeerAccess"), 2U) << "once each way";
+}
+
+// A call that fails where the other device would begin leaves the capture of its stream valid.
+TEST_F(GpuDevices, AForkThatFailsInACapture) {
+  DevicesPackage p;
+  const uint32_t x = p.buffer("x", Role::Argument, 0, f32, {size(8)}),
+                 y = p.buffer("y", Role::Output, 1, f32, {size(8)});
+  p.put(Copy{x, y}, Return{});
+  const PackageRef package = p.done();
+  load("forks", package);
+  const std::vector<TensorView> views = tensors(*package);
+  const auto stream = runtime::cuda::OwnedStream::make(gpu_.device).value();
+  ASSERT_EQ(library_.call("f", views, nullptr, 0, stream.get()), 0) << library_.error();
+  const auto graph = runtime::cuda::OwnedGraph::capture(stream, [&](runtime::cuda::StreamHandle on) -> Result<void> {
+    gpu_.fake.fail["cuStreamWaitEvent"] = Status::Unknown;
+    gpu_.fake.fails_only["cuStreamWaitEvent"] = 1;
+    EXPECT_EQ(library_.call("f", views, nullptr, 0, on), -8);
+    gpu_.fake.fail.clear();
+    gpu_.fake.fails_only.clear();
+    return {};
+  });
+  EXPECT_NE(library_.error().find("waiting for another device"), std::string::npos) << library_.error();
+  EXPECT_TRUE(graph) << graph.error().render();
+  EXPECT_EQ(library_.call("f", views, nullptr, 0, stream.get()), 0) << library_.error();
 }
 
 TEST_F(GpuDevices, LoadsLeaveNothing) {

@@ -70,14 +70,7 @@ bool works(const package::Step& step) {
 }  // namespace
 
 uint32_t devices_of(const Package& package) {
-  uint32_t most = 0;
-  if (package.target.backend == Backend::cpu) return 1;
-  for (const package::Buffer& buffer : package.buffers) most = std::max(most, buffer.device);
-  for (const package::Pool& pool : package.pools) most = std::max(most, pool.device);
-  each_step(package, [&](const package::Step& step) {
-    if (const auto* enter = std::get_if<package::EnterDevice>(&step)) most = std::max(most, enter->device);
-  });
-  return most + 1;
+  return package.target.backend == Backend::cpu ? 1 : package.device_count;
 }
 
 uint32_t devices_of(const Library& library) {
@@ -93,15 +86,6 @@ std::optional<uint32_t> device_of(const Package& package, const package::Step& s
 bool is_between_devices(const Package& package, const package::Copy& copy) {
   return package.target.backend != Backend::cpu &&
          package.buffers[copy.source].device != package.buffers[copy.target].device;
-}
-
-std::vector<const package::Step*> copies_between(const Package& package) {
-  std::vector<const package::Step*> found;
-  each_step(package, [&](const package::Step& step) {
-    const auto* copy = std::get_if<package::Copy>(&step);
-    if (copy != nullptr && is_between_devices(package, *copy)) found.push_back(&step);
-  });
-  return found;
 }
 
 uint64_t devices_of_kernel(const Package& package, uint32_t kernel) {

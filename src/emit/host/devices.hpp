@@ -21,7 +21,6 @@ inline constexpr uint32_t most_devices = 64;
 // On which device a step works or reads; nullopt: on that of its scope, on several (a copy between them), or on none.
 std::optional<uint32_t> device_of(const package::Package& package, const package::Step& step);
 bool is_between_devices(const package::Package& package, const package::Copy& copy);
-std::vector<const package::Step*> copies_between(const package::Package& package);  // main list, then child lists
 // Of a kernel of the package: a bit for each device that launches it, or does its steps on elements.
 uint64_t devices_of_kernel(const package::Package& package, uint32_t kernel);
 

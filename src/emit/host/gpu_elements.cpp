@@ -5,6 +5,7 @@
 #include "emit/host/devices.hpp"
 #include "emit/host/steps.hpp"
 #include "emit/host/text.hpp"
+#include "package/device_copies.hpp"
 #include "package/gpu_steps.hpp"
 
 namespace codetta::emit::host {
@@ -57,7 +58,7 @@ bool starts_with_map(const package::Package& package) {
 }
 bool has_launches(const package::Package& package) {
   return !launches_of(package).empty() || !puts_of(package).empty() || !sizes_read_by(package).empty() ||
-         !copies_between(package).empty();
+         !package::device_copies(package).empty();
 }
 
 // By step, the buffers whose contents it looks at, in the order of the lists.
@@ -134,12 +135,14 @@ void ElementSteps::scatter(const package::Scatter& scatter) const {
 // Tensors of the caller's may have any strides; where there is a kernel for these it is at hand.
 void ElementSteps::copy(const package::Copy& copy) const {
   if (is_between_devices(*program.package, copy)) {
-    const auto side = [&](uint32_t b) {
-      return CodeWriter::text_of("v[", b, "], ", program.package->buffers[b].device);
-    };
+    const auto all = package::device_copies(*program.package);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.step == &copy; });
+    const auto said = [](bool yes) { return yes ? "true" : "false"; };
+    const std::string order = CodeWriter::text_of("{", found->from, ", ", found->to, ", ", said(found->waits), ", ",
+                                                  said(found->waited_for), ", ", said(found->follows), "}");
     out.line("CODETTA_OK(copy_between(frame, ",
-             package::steps_kernel(*program.package) ? "&" + kernel() : std::string("nullptr"), ", ", side(copy.target),
-             ", ", side(copy.source), ", launches.copies[", place_in(copies_between(*program.package), step), "], ",
+             package::steps_kernel(*program.package) ? "&" + kernel() : std::string("nullptr"), ", v[", copy.target,
+             "], v[", copy.source, "], ", order, ", launches.copies[", found - all.begin(), "], ",
              literal_text(program.package->buffers[copy.target].name), "));");
     return;
   }

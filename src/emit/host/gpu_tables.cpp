@@ -3,6 +3,7 @@
 #include "emit/host/devices.hpp"
 #include "emit/host/steps.hpp"
 #include "emit/host/text.hpp"
+#include "package/device_copies.hpp"
 #include "package/gpu_call.hpp"
 
 namespace codetta::emit::host {
@@ -31,7 +32,7 @@ void print_launches(CodeWriter& out, const Program& program) {
     out.line("GpuLaunchOf<", kernel.entries.size(), ", ", kernel.epilogue.reductions.size(), "> launch_", i, ";");
   }
   if (puts != 0) out.line("i64 scratch[", puts, "];  // of writes at indices, behind the temporaries");
-  if (const size_t copies = copies_between(*program.package).size(); copies != 0)
+  if (const size_t copies = package::device_copies(*program.package).size(); copies != 0)
     out.line("DeviceCopy copies[", copies, "];  // where what they bring lies in one piece");
   if (sizes != 0) out.line("i64 sizes[", sizes, "];  // as they were when the call began");
 }

@@ -276,10 +276,17 @@ void print_shared(CodeWriter& out, const Library& library) {
   const std::string& name = library.name;
   const std::string weights = library.weights_file.empty() ? "" : ", loads the weights";
   if (on_gpu(library)) {
-    print_comment(out, {"Loads the GPU's driver" + weights + " and, in the context of the calling thread (the primary",
-                        "one of device 0 where it has none), the kernels. Every other function does it at need, in the",
-                        "context of its thread or stream; calling it early makes the first call fast. Any thread may",
-                        "call it, any number of times."});
+    std::vector<std::string> lines{
+        "Loads the GPU's driver" + weights + " and, in the context of the calling thread (the primary",
+        "one of device 0 where it has none), the kernels. Every other function does it at need, in the",
+        "context of its thread or stream; calling it early makes the first call fast. Any thread may",
+        "call it, any number of times."};
+    if (devices_of(library) > 1) {
+      lines.back() += " Kernels of devices 1, 2, ... are loaded in the primary contexts of";
+      lines.push_back("the GPUs that " + name + "_set_further_devices() has named, or else follow device 0: it fails");
+      lines.emplace_back("where there are too few.");
+    }
+    print_comment(out, lines);
   } else {
     print_comment(out, {"Checks the processor" + weights +
                             ". Every other function does it at need; calling it early makes the first call fast.",

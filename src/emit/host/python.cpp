@@ -15,6 +15,7 @@
 #include "emit/host/steps.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
+#include "package/device_copies.hpp"
 #include "package/factors.hpp"
 #include "package/gpu_call.hpp"
 #include "package/gpu_steps.hpp"
@@ -34,7 +35,8 @@ class PythonPrinter : PythonLaunches {
         shared_(shared),
         number_(number),
         steps_kernel_(gpu_ ? package::steps_kernel(package) : std::nullopt),
-        devices_(package) {}
+        devices_(package),
+        copies_(device_copies(package)) {}
 
   // Its kernels and constants join the module's.
   Result<void> join() {
@@ -231,8 +233,11 @@ class PythonPrinter : PythonLaunches {
     const bool strided = !(p_.buffers[s.source].strides.empty() && p_.buffers[s.target].strides.empty());
     if (is_between_devices(p_, s)) {
       if (strided && !steps_kernel_) return refused(no_steps_kernel);
-      line(fmt::format("_copy_between({}, {}, {}, {}, {})", steps_kernel_ ? std::to_string(*steps_kernel_) : "None",
-                       named(s.source), p_.buffers[s.source].device, named(s.target), p_.buffers[s.target].device));
+      const auto order = std::find_if(copies_.begin(), copies_.end(), [&](const auto& one) { return one.step == &s; });
+      line(fmt::format("_copy_between({}, {}, {}, {}, {}{}{}{})",
+                       steps_kernel_ ? std::to_string(*steps_kernel_) : "None", named(s.source), order->from,
+                       named(s.target), order->to, order->waits ? ", waits=True" : "",
+                       order->waited_for ? ", waited_for=True" : "", order->follows ? ", follows=True" : ""));
       return {};
     }
     if (gpu_ && (strided || steps_kernel_)) {
@@ -562,6 +567,7 @@ class PythonPrinter : PythonLaunches {
   int loops_ = 0;
   std::set<std::string> told_;  // lines of checks that stand once
   DeviceTrack devices_;
+  std::vector<DeviceCopy> copies_;  // between devices
 };
 
 }  // namespace

@@ -39,10 +39,11 @@ std::string Execution::State::on_device(uint32_t which) const {
 
 Result<void> Execution::State::run_all(StreamHandle stream) const {
   if (!several()) return run_list(0, stream);
-  CODETTA_CHECK_OK(fork(stream));
-  Result<void> ran = run_list(0, stream);
+  uint32_t begun = 0;
+  Result<void> ran = fork(stream, begun);
+  if (ran) ran = run_list(0, stream);
   // Also behind a run that fails: what it has enqueued belongs to the caller's stream, and to its capture.
-  Result<void> joined = join(stream);
+  Result<void> joined = join(stream, begun);
   return ran ? std::move(joined) : std::move(ran);
 }
 
@@ -52,17 +53,17 @@ Result<void> Execution::State::order(uint32_t earlier, uint32_t later, StreamHan
   return device(later).wait(stream_of(later, stream), event.get());
 }
 
-Result<void> Execution::State::fork(StreamHandle stream) const {
+Result<void> Execution::State::fork(StreamHandle stream, uint32_t& begun) const {
   const OwnedEvent& begin = *places->front().event;
   CODETTA_CHECK_OK(begin.record(stream));
-  for (uint32_t which = 1; which < places->size(); ++which)
-    CODETTA_CHECK_OK(device(which).wait(stream_of(which, stream), begin.get()));
+  for (begun = 1; begun < places->size(); ++begun)
+    CODETTA_CHECK_OK(device(begun).wait(stream_of(begun, stream), begin.get()));
   return {};
 }
 
-Result<void> Execution::State::join(StreamHandle stream) const {
+Result<void> Execution::State::join(StreamHandle stream, uint32_t begun) const {
   Result<void> joined;
-  for (uint32_t which = 1; which < places->size(); ++which) {
+  for (uint32_t which = 1; which < begun; ++which) {
     Result<void> one = order(which, 0, stream);
     if (joined) joined = std::move(one);  // the others are waited for all the same
   }
@@ -71,20 +72,23 @@ Result<void> Execution::State::join(StreamHandle stream) const {
 
 // On the target's stream, whose device is current.
 Result<void> Execution::State::copy_between(const Between& copy, StreamHandle callers) const {
-  const TensorView &source = bindings.tensors[copy.step->source], &target = bindings.tensors[copy.step->target];
+  const auto& [step, from_device, to_device, waits, waited_for, follows] = copy.order;
+  const TensorView &source = bindings.tensors[step->source], &target = bindings.tensors[step->target];
   auto from = reinterpret_cast<DeviceAddress>(source.data()), to = reinterpret_cast<DeviceAddress>(target.data());
-  if (copy.gather >= 0) {
-    CODETTA_TRY(const ContextGuard guard, device(copy.from).enter());
-    CODETTA_CHECK_OK(run_on_elements(copy.gather, stream_of(copy.from, callers)));
+  const bool gathers = copy.gather >= 0;
+  if (gathers) {
+    if (follows) CODETTA_CHECK_OK(order(to_device, from_device, callers));
+    CODETTA_TRY(const ContextGuard guard, device(from_device).enter());
+    CODETTA_CHECK_OK(run_on_elements(copy.gather, stream_of(from_device, callers)));
     from = step_launches[static_cast<size_t>(copy.gather)].piece();
   }
-  if (copy.waits) CODETTA_CHECK_OK(order(copy.from, copy.to, callers));
+  if (waits || gathers) CODETTA_CHECK_OK(order(from_device, to_device, callers));
   if (copy.scatter >= 0) to = step_launches[static_cast<size_t>(copy.scatter)].piece();
   const auto bytes = static_cast<size_t>(source.element_count() * dtype_size(source.dtype()));
-  const StreamHandle stream = stream_of(copy.to, callers);
-  CODETTA_CHECK_OK(device(copy.to).copy_from(device(copy.from), to, from, bytes, stream));
+  const StreamHandle stream = stream_of(to_device, callers);
+  if (bytes != 0) CODETTA_CHECK_OK(device(to_device).copy_from(device(from_device), to, from, bytes, stream));
   if (copy.scatter >= 0) CODETTA_CHECK_OK(run_on_elements(copy.scatter, stream));
-  return copy.waited_for ? order(copy.to, copy.from, callers) : Result<void>();
+  return waited_for ? order(to_device, from_device, callers) : Result<void>();
 }
 
 }  // namespace codetta::runtime::cuda

@@ -4,14 +4,15 @@
 // allocates. That is a State of its own, made when a run gets there and kept while it would be the same again.
 //
 // A package of several devices has a stream of its own on each but the first, whose stream is the caller's. Events
-// order them: at the begin and the end of a run, and around each Copy from one to another. Where there is one device
-// there are none.
+// order them: at the begin and the end of a run, and around copies from one to another, as package/device_copies.hpp
+// says. Where there is one device there are none.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <vector>
 
+#include "package/device_copies.hpp"
 #include "runtime/cuda/execution.hpp"
 #include "runtime/cuda/launch.hpp"
 #include "runtime/cuda/step_launch.hpp"
@@ -53,10 +54,8 @@ struct Execution::State {
   // A Copy from one device to another, in row-major pieces: what lies in others is gathered in front, and scattered
   // behind.
   struct Between {
-    const package::Copy* step = nullptr;
-    uint32_t from = 0, to = 0;             // devices
-    int32_t gather = -1, scatter = -1;     // of step_launches
-    bool waits = true, waited_for = true;  // the target's stream for the source's in front, and that one behind
+    package::DeviceCopy order;
+    int32_t gather = -1, scatter = -1;  // of step_launches
   };
 
   // The steps behind one that only a run knows, and for what they were resolved.
@@ -157,8 +156,9 @@ struct Execution::State {
   Result<void> run_list(size_t list, StreamHandle stream) const;
   Result<void> run_active(const Active& active, StreamHandle stream) const;
   // The other devices begin behind what the stream holds, and it goes on behind what they hold; nothing for one device.
-  Result<void> fork(StreamHandle stream) const;
-  Result<void> join(StreamHandle stream) const;
+  // `begun`: which of them do, from the first on; a stream that does not is no part of the caller's capture.
+  Result<void> fork(StreamHandle stream, uint32_t& begun) const;
+  Result<void> join(StreamHandle stream, uint32_t begun) const;
   // The stream of `later` goes on behind what that of `earlier` holds.
   Result<void> order(uint32_t earlier, uint32_t later, StreamHandle stream) const;
   Result<void> copy_between(const Between& copy, StreamHandle stream) const;

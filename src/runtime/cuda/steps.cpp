@@ -24,7 +24,8 @@ using package::Buffer;
 class Execution::State::Preparing : PassiveSteps {
  public:
   using PassiveSteps::operator();
-  explicit Preparing(State& state) : s_(state), p_(*state.package), scope_(state.scope) {}
+  explicit Preparing(State& state)
+      : s_(state), p_(*state.package), copies_(package::device_copies(p_)), scope_(state.scope) {}
 
   Result<void> walk(const package::StepList& steps, size_t list) {
     const size_t outer = std::exchange(list_, list), scopes = scope_.size();
@@ -304,8 +305,7 @@ class Execution::State::Preparing : PassiveSteps {
   Result<void> between(const package::Copy& step, uint32_t from, uint32_t to) {
     const TensorView &source = s_.bindings.tensors[step.source], &target = s_.bindings.tensors[step.target];
     if (!(source.shape() == target.shape())) return other_shape(step);
-    if (source.empty()) return {};
-    Between made{&step, from, to};
+    Between made{order_of(step)};
     const auto part = [&](uint32_t device, StepLaunch::Part what, int32_t& launch) -> Result<void> {
       scope_.push_back(device);
       const auto resolved = make_on_elements(what);
@@ -314,23 +314,18 @@ class Execution::State::Preparing : PassiveSteps {
       launch = *resolved;
       return {};
     };
-    if (!source.is_row_major()) CODETTA_CHECK_OK(part(from, StepLaunch::Part::Gather, made.gather));
-    if (!target.is_row_major()) CODETTA_CHECK_OK(part(to, StepLaunch::Part::Scatter, made.scatter));
-    // Copies between the same two in a row: what the one in front waits for, or has made wait, serves the next one.
-    std::vector<Active>& list = s_.lists[list_];
-    const bool follows = !list.empty() && list.back().between >= 0 && made.gather < 0;
-    Between* const before = follows ? &s_.between[static_cast<size_t>(list.back().between)] : nullptr;
-    if (before != nullptr && before->from == from && before->to == to) {
-      before->waited_for = made.waits = false;
-    } else if (before != nullptr && before->from == to && before->to == from) {
-      made.waits = false;
-    }
+    const bool moves = !source.empty();
+    if (moves && !source.is_row_major()) CODETTA_CHECK_OK(part(from, StepLaunch::Part::Gather, made.gather));
+    if (moves && !target.is_row_major()) CODETTA_CHECK_OK(part(to, StepLaunch::Part::Scatter, made.scatter));
     scope_.push_back(to);
     add({.between = static_cast<int32_t>(s_.between.size())});
     scope_.pop_back();
     s_.between.push_back(made);
-    (*s_.places)[to].device->reach(*(*s_.places)[from].device);
+    if (moves) (*s_.places)[to].device->reach(*(*s_.places)[from].device);
     return {};
+  }
+  [[nodiscard]] const package::DeviceCopy& order_of(const package::Copy& step) const {
+    return *std::find_if(copies_.begin(), copies_.end(), [&](const auto& copy) { return copy.step == &step; });
   }
   [[nodiscard]] Error other_shape(const package::Copy& step) const {
     return diag::error(diag::Code::guard_failed, fmt::format("{} has the wrong shape", p_.buffers[step.source].name))
@@ -431,6 +426,7 @@ class Execution::State::Preparing : PassiveSteps {
 
   State& s_;
   const package::Package& p_;
+  std::vector<package::DeviceCopy> copies_;
   size_t list_ = 0, position_ = 0;
   std::vector<uint32_t> scope_;  // devices, from the outermost: the last one's steps are resolved
   const package::Step* step_ = nullptr;

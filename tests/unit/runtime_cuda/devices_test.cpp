@@ -288,7 +288,7 @@ TEST_P(CudaDevices, CopiesInARowWaitOnce) {
   ASSERT_TRUE(execution) << execution.error().render();
   const int records = fake_.log.records;
   ASSERT_TRUE(execution->run(stream_->get()));
-  EXPECT_EQ(fake_.log.records - records, 1 + 2 + 3);
+  EXPECT_EQ(fake_.log.records - records, 1 + 2 + 2) << "what comes back waits for both, and is waited for";
   expect_order(*execution);
   EXPECT_EQ(floats(e), floats(a));
 }
@@ -332,6 +332,16 @@ TEST_P(CudaDevices, DevicesReachEachOtherOnce) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(prepare());
   EXPECT_EQ(fake_.peers, (std::set<std::pair<int, int>>{{1, 0}})) << "the copy's device, the source's memory";
   EXPECT_EQ(fake_.count("cuCtxEnablePeerAccess"), 1U);
+}
+
+TEST_P(CudaDevices, WhoIsNotReachedIsAskedAgain) {
+  fake_.fail["cuCtxEnablePeerAccess"] = Status::OutOfMemory;
+  devices_[1]->reach(*devices_[0]);
+  EXPECT_TRUE(fake_.peers.empty());
+  fake_.fail.clear();
+  for (int i = 0; i < 3; ++i) devices_[1]->reach(*devices_[0]);
+  EXPECT_EQ(fake_.peers, (std::set<std::pair<int, int>>{{1, 0}}));
+  EXPECT_EQ(fake_.count("cuCtxEnablePeerAccess"), 2U) << "one that failed, and one that did not";
 }
 
 // HIP keeps errors for who asks next: that the process has asked for it before is none of the caller's.
@@ -471,6 +481,30 @@ TEST_P(CudaDevices, ACaptureHoldsAllDevices) {
     if (graph != nullptr) (void)call.graph_destroy(graph);
   }
   fake_.fail_on.clear();
+  expect_order(*execution);
+}
+
+// Devices that have begun are joined where the next one does not begin.
+TEST_P(CudaDevices, AForkThatFailsInACapture) {
+  const uint32_t x = in(0, "x"), y = out(1, "y"), z = out(2, "z");
+  p_.put(Copy{x, y}, Copy{x, z});
+  auto execution = prepare();
+  ASSERT_TRUE(execution) << execution.error().render();
+  const DriverTable& call = driver_->call();
+  for (const size_t works : {0U, 1U}) {
+    ASSERT_EQ(call.stream_begin_capture(stream_->get(), capture_mode_relaxed), Status::Success);
+    fake_.fail["cuStreamWaitEvent"] = Status::Unknown;
+    fake_.works_before["cuStreamWaitEvent"] = works;
+    fake_.fails_only["cuStreamWaitEvent"] = 1;
+    EXPECT_NE(outcome(execution->run(stream_->get())), "ran");
+    fake_.fail.clear();
+    GraphHandle graph = nullptr;
+    EXPECT_EQ(call.stream_end_capture(stream_->get(), &graph), Status::Success) << "it is still valid";
+    EXPECT_TRUE(fake_.capturing.empty());
+    if (graph != nullptr) (void)call.graph_destroy(graph);
+  }
+  fake_.works_before.clear();
+  fake_.fails_only.clear();
   expect_order(*execution);
 }
 

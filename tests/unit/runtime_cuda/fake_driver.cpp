@@ -65,9 +65,15 @@ Status enter(const char* symbol) {
   const auto wanted = state.fail.find(symbol);
   if (wanted == state.fail.end()) return Status::Success;
   const auto works = state.works_before.find(symbol);
-  if (works == state.works_before.end() || works->second == 0) return wanted->second;
-  --works->second;
-  return Status::Success;
+  if (works != state.works_before.end() && works->second != 0) {
+    --works->second;
+    return Status::Success;
+  }
+  const auto only = state.fails_only.find(symbol);
+  if (only == state.fails_only.end()) return wanted->second;
+  if (only->second == 0) return Status::Success;
+  --only->second;
+  return wanted->second;
 }
 
 // Calls that may not be made while a stream is captured, unless the thread has relaxed that: they spoil the capture.

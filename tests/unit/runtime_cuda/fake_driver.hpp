@@ -46,6 +46,7 @@ struct FakeDriver {
   int major = 9, minor = 0;
   std::map<std::string, runtime::cuda::Status> fail;  // by symbol: what the call gives instead of working
   std::map<std::string, size_t> works_before{};       // by symbol: how many calls work before that
+  std::map<std::string, size_t> fails_only{};         // by symbol: how many fail then, before calls work again
   size_t memory_limit = size_t{1} << 30;              // of one allocation
   // Of what a launch passes first that much is kept, of a kernel of steps no more than it takes. A launch that
   // passes less may not be made while this is set.

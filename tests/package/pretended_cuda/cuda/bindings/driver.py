@@ -215,8 +215,10 @@ def cuEventRecord(event, stream):
 
 
 def cuStreamWaitEvent(stream, event, flags):
-    _join(_begin(int(stream)), EVENTS[event][1])
-    return (_call("cuStreamWaitEvent"),)
+    status = _call("cuStreamWaitEvent")
+    if not int(status):
+        _join(_begin(int(stream)), EVENTS[event][1])
+    return (status,)
 
 
 def cuStreamSynchronize(stream):
