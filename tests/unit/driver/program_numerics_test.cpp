@@ -197,9 +197,9 @@ TEST_F(ProgramNumerics, KernelsOfTheUsersContract) {
         Program::parse(called, "f.py")->with_numerics({.strict = strict})->with_kernels({{"twice", source}});
     return program.value().emit(Stage::Plan, Target::host(), {}, here).value();
   };
-  const auto kernels = [](const std::string& text) {
+  const auto kernels = [](const std::string& plan) {
     int count = 0;
-    for (size_t at = 0; (at = text.find("no contraction", at)) != std::string::npos; ++at) ++count;
+    for (size_t at = 0; (at = plan.find("no contraction", at)) != std::string::npos; ++at) ++count;
     return count;
   };
   const std::string whole = "void twice(Tensor<const float, 2> x, Tensor<float, 2> y) {}";
