@@ -167,17 +167,20 @@ class Computed(unittest.TestCase):
         self.assertIn("E0610: -m + n is -3, and 0 or more is wanted; `zeros(n - m, 4)`, line 2, column 28", library.text())
 
     def test_positions_behind_a_start_that_has_no_value(self):
-        path, _ = build('def f(x: f32["p", "s"], y: f32["k"]):\n    z = where(x > 0.0, arange(p // k + s)[p // k:], 0)\n    w = y + 1.0\n'
-                        '    return z, w\n', "positions")
-        library = Library(path, "positions")
-        x, z = (ctypes.c_float * 12)(*[-1.0, 1.0, 1.0] * 4), (ctypes.c_int64 * 12)(*[-7] * 12)
-        for k in (2, 0):
-            y, w = floats(k + 1), floats(k + 1)
-            status = library("f", x, y, z, w, ctypes.c_int64(4), ctypes.c_int64(3), ctypes.c_int64(k), None)
-            self.assertEqual(status, 0 if k else -2, library.text())
-        self.assertEqual(library.text(), "E0610: a position has no value: p // k")
-        self.assertEqual(list(z), [0, 3, 4] * 4)  # of the run with k = 2
-        self.assertEqual(list(w), [-7.0])
+        # The text of a size is no format: `% n` would take an argument that is not there.
+        for size, first in (("p // n", 2), ("p % n", 0)):
+            name = "positions" + str(first)
+            path, _ = build(f'def f(x: f32["p", "s"], y: f32["n"]):\n    z = where(x > 0.0, arange({size} + s)[{size}:], 0)\n'
+                            '    w = y + 1.0\n    return z, w\n', name)
+            library = Library(path, name)
+            x, z = (ctypes.c_float * 12)(*[-1.0, 1.0, 1.0] * 4), (ctypes.c_int64 * 12)(*[-7] * 12)
+            for n in (2, 0):
+                y, w = floats(n + 1), floats(n + 1)
+                status = library("f", x, y, z, w, ctypes.c_int64(4), ctypes.c_int64(3), ctypes.c_int64(n), None)
+                self.assertEqual(status, 0 if n else -2, library.text())
+            self.assertEqual(library.text(), "E0610: a position has no value: " + size)
+            self.assertEqual(list(z), [0, first + 1, first + 2] * 4)  # of the run with n = 2
+            self.assertEqual(list(w), [-7.0])
 
     @unittest.skipIf(np is None, "needs NumPy")
     def test_python_modules_tell_a_size_below_0(self):

@@ -99,8 +99,8 @@ void print_numbers(CodeWriter& out, const std::string& table, const package::Epi
   for (size_t i = 0; i < program.sizes.size(); ++i) {
     const std::string size = CodeWriter::text_of(table, "_", i);
     out.line("const Number ", size, " = ", number(program.sizes[i]), ";");
-    out.line("if (", size,
-             ".bad) return fail(bad_sizes, \"E0610: a position has no value: ", program.sizes[i].to_string(), "\");");
+    out.line("if (", size, ".bad) return fail(bad_sizes, \"E0610: a position has no value: %s\", \"",
+             program.sizes[i].to_string(), "\");");
     out.line(table, "[", program.arguments.size() + i, "].i = ", size, ".value;");
   }
 }
