@@ -217,6 +217,14 @@ def _view(memory, offset, dtype, shape, strides=None, name=""):
     return np.ndarray(shape, _DTYPES[dtype], raw, 0, tuple(stride * size for stride in strides))
 
 
+def _slice(array, begin, shape, name):
+    """What lies from an element of `array` on, with its strides."""
+    for first, size, whole in zip(begin, shape, array.shape):
+        if not 0 <= first <= first + size <= whole:
+            _fail(f"E0610: {name} does not fit: it takes {size} elements from {first} on, and {whole} are there")
+    return array[tuple(slice(first, first + size) for first, size in zip(begin, shape))]
+
+
 def _bound(array, name, dtype, rank, written):
     """An argument as the program sees it: exactly `rank` dims, those of size 1 in front may be missing or more. written:
     "output", "donated", or "" for what is only read."""

@@ -19,6 +19,11 @@ class _Array:
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (int(self.data), False),
                 "strides": tuple(self.strides), "version": 3}
 
+    def __getitem__(self, parts):
+        """A part of each dim."""
+        first = sum(part.start * stride for part, stride in zip(parts, self.strides)) if self.size else 0
+        return _Array(self.data + first, self.dtype, [part.stop - part.start for part in parts], self.strides, self.kind)
+
     def swapped(self):
         """The last two dims exchanged."""
         return _Array(self.data, self.dtype, self.shape[:-2] + self.shape[-1:] + self.shape[-2:-1],

@@ -241,7 +241,7 @@ std::optional<TensorView> NestedValues::view_of(uint32_t buffer, int depth) cons
   if (!source || form.dtype != source->dtype()) return std::nullopt;
   const auto shape = known_sizes(form.shape), strides = known_sizes(form.strides), offset = known_sizes({form.offset});
   if (!shape || !strides || !offset || !source->is_row_major()) return std::nullopt;
-  std::byte* const at = source->as<std::byte>() + (*offset)[0] * dtype_size(form.dtype);
+  std::byte* const at = source->as<std::byte>() + (*offset)[0];
   const auto made = form.strides.empty() ? TensorView::make(static_cast<void*>(at), form.dtype, *shape)
                                          : TensorView::make(static_cast<void*>(at), form.dtype, *shape, *strides);
   if (!made) return std::nullopt;

@@ -48,6 +48,7 @@ Json json_of(const Buffer& buffer) {
   }
   if (!buffer.strides.empty()) json["strides"] = json_of(buffer.strides);
   if (!(buffer.offset == Dim())) json["offset"] = json_of(buffer.offset);
+  if (!buffer.begin.empty()) json["begin"] = json_of(buffer.begin);
   if (buffer.device != 0) json["device"] = buffer.device;
   if (buffer.donated) json["donated"] = true;
   if (!buffer.filled.empty()) json["filled"] = json_of(buffer.filled);

@@ -58,6 +58,7 @@ void write(ByteWriter& out, const Buffer& buffer) {
   out.text(buffer.constant);
   write(out, buffer.strides);
   out.dim(buffer.offset);
+  write(out, buffer.begin);
   out.number(buffer.device);
   out.integer(buffer.alignment);
   out.text(buffer.external);
@@ -75,6 +76,7 @@ Buffer read_buffer(ByteReader& in) {
   buffer.constant = in.text(max_blob, "length of a constant");
   buffer.strides = read_shape(in);
   buffer.offset = in.dim();
+  buffer.begin = read_shape(in);
   buffer.device = in.index("device");
   buffer.alignment = in.integer();
   buffer.external = in.text(max_name_bytes, "length of a name");

@@ -20,7 +20,7 @@
 
 namespace codetta::package {
 
-inline constexpr uint32_t package_format = 10;
+inline constexpr uint32_t package_format = 11;
 
 // A tensor or scalar that lives during a run. Sizes are expressions over the package's symbols.
 struct Buffer {
@@ -33,7 +33,10 @@ struct Buffer {
   std::string constant;  // bytes of a Constant, row-major; empty for an external one
   // Strides in elements, one a dim; empty: row-major. Temporaries only. Every element lies at or behind the first.
   std::vector<Dim> strides{};
-  Dim offset{};            // of a view made by Reinterpret, in bytes from the source's first element
+  Dim offset{};  // of a view made by Reinterpret, in bytes from the source's first element
+  // Of such a view that is a slice: where it begins in each dim of its source, which has as many. It lies as that does,
+  // whatever its strides are, so that strides and offset say nothing. Empty: it is none.
+  std::vector<Dim> begin{};
   uint32_t device = 0;     // of the package's devices
   int64_t alignment = 64;  // of a Temporary's memory, in bytes: a power of two
   std::string external{};  // Constant: its name in the weights file

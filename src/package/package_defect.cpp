@@ -109,6 +109,9 @@ class PackageWalk {
     if (strided && buffer.strides.size() != buffer.shape.size()) return "it has another number of strides than dims";
     if (buffer.role != Buffer::Role::Temporary && (strided || !(buffer.offset == Dim())))
       return "strides or an offset belong to temporaries";
+    if (!buffer.begin.empty() && (buffer.role != Buffer::Role::Temporary || strided || !(buffer.offset == Dim()) ||
+                                  buffer.begin.size() != buffer.shape.size()))
+      return "it is a slice, and lies otherwise";
     if (buffer.role != Buffer::Role::Constant && (!buffer.constant.empty() || !buffer.external.empty()))
       return "a constant's bytes belong to constants";
     if (!buffer.constant.empty() && !buffer.external.empty()) return "its bytes are here and in a file";
@@ -122,6 +125,9 @@ class PackageWalk {
     }
     for (const Dim& dim : buffer.strides) {
       if (faulty(dim)) return "a stride has no value";
+    }
+    for (const Dim& dim : buffer.begin) {
+      if (faulty(dim)) return "a slice of it begins nowhere";
     }
     for (const Dim& dim : buffer.filled) {
       if (faulty(dim)) return "a size that is filled has no value";
@@ -386,6 +392,10 @@ class PackageWalk {
     if (view.device != p_.buffers[s.source].device)
       return fmt::format("{} and {} lie on two devices", name(s.source), name(s.buffer));
     if (Defect defect = known(view.offset)) return defect;
+    if (Defect defect = all_known(view.begin)) return defect;
+    const Buffer& from = p_.buffers[s.source];
+    if (!view.begin.empty() && (from.shape.size() != view.begin.size() || from.dtype != view.dtype))
+      return fmt::format("{} is no slice of {}", name(s.buffer), name(s.source));
     const BufferState& source = buffers_[s.source];
     const bool nested = source.memory == BufferState::Memory::View;
     BufferState& state = buffers_[s.buffer];

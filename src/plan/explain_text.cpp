@@ -37,13 +37,13 @@ std::string_view op_text(types::Op op) {
   return info.is_reduction() ? info.spelling : info.name;
 }
 
-// Symbols of the program in the order in which they are defined.
+// Sizes of the program in the order in which they are defined.
 std::vector<std::string> defined_symbols(const Plan& plan) {
   std::vector<std::string> symbols;
   for (const package::Step& step : plan.steps) {
     const auto* define = std::get_if<package::DefineSymbol>(&step);
-    if (define != nullptr && std::find(symbols.begin(), symbols.end(), define->symbol) == symbols.end())
-      symbols.push_back(define->symbol);
+    if (define == nullptr || define->from == package::DefineSymbol::From::Stride) continue;
+    if (std::find(symbols.begin(), symbols.end(), define->symbol) == symbols.end()) symbols.push_back(define->symbol);
   }
   return symbols;
 }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "types/dtype.hpp"
+
 namespace codetta::plan {
 
 using ir::NodeId;
@@ -175,14 +177,59 @@ bool stored_by_parts(const ir::Graph& graph, NodeId node, const std::vector<Seen
          });
 }
 
+// A slice, or a part of a split: which dim, from where on, every how many elements.
+struct Slice {
+  size_t dim;
+  Dim start, step;
+};
+std::optional<Slice> slice_of(const ir::Graph& graph, NodeId node) {
+  const auto dim_of = [&](int32_t dim) {
+    const auto rank = static_cast<int32_t>(graph.type(node).shape.size());
+    return static_cast<size_t>(dim < 0 ? dim + rank : dim);
+  };
+  if (const auto* slice = std::get_if<ir::SliceAttr>(&graph.attr(node)))
+    return Slice{dim_of(slice->dim), slice->start, Dim::constant(slice->step)};
+  if (const auto* split = std::get_if<ir::SplitAttr>(&graph.attr(node))) {
+    const size_t dim = dim_of(split->dim);
+    return Slice{dim, graph.type(node).shape[dim] * Dim::constant(split->part), Dim::constant(1)};
+  }
+  return std::nullopt;
+}
+
+// Through a slice; `offsets` count in dims of what is sliced, which are as many.
+bool through_slice(const Slice& slice, std::vector<Seen>& view, std::vector<Dim>& offsets) {
+  for (Seen& dim : view) {
+    if (dim.around != 0) return false;
+    if (dim.dim == slice.dim) dim.scale = dim.scale * slice.step;
+  }
+  Dim& offset = offsets[slice.dim];
+  offset = offset * slice.step + slice.start;
+  return true;
+}
+
+// Whether elements of the last dim are reached as fast as from the first one on.
+bool begins_well(const Dim& offset, int64_t element_bytes, int64_t multiple) {
+  const Dim bytes = offset * Dim::constant(element_bytes);
+  return mod(bytes, Dim::constant(multiple)) == Dim::constant(0);
+}
+
 // What the product sees of an input, a result of a step, or what else lies in memory as it is, if it takes a view.
 std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node, const FactorSources& sources) {
   std::vector<Seen> view;
   for (size_t d = 0; d < graph.type(node).shape.size(); ++d)
     view.push_back({d, Dim::constant(1), graph.type(node).shape[d]});
   if (view.size() < 2) return std::nullopt;
+  std::vector<Dim> offsets(view.size());
+  const auto is_shifted = [&] {
+    return std::any_of(offsets.begin(), offsets.end(), [](const Dim& offset) { return !(offset == Dim()); });
+  };
   while (graph.node(node).op != Op::input && !is_step(graph.node(node).op)) {
     const Op op = graph.node(node).op;
+    if (const auto slice = slice_of(graph, node)) {
+      if (!through_slice(*slice, view, offsets)) return std::nullopt;
+      node = graph.operands(node)[0];
+      continue;
+    }
     if (op != Op::permute && op != Op::reshape && op != Op::broadcast) {
       if (!is_several(view) || !(sources.readable(node) || stored_by_parts(graph, node, view))) return std::nullopt;
       break;
@@ -198,6 +245,11 @@ std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node, const FactorS
         }
         dim.dim = last;
       }
+      std::vector<Dim> turned(offsets.size());
+      for (size_t d = 0; d < offsets.size(); ++d) turned[static_cast<size_t>(order[d])] = offsets[d];
+      offsets = std::move(turned);
+    } else if (is_shifted()) {
+      return std::nullopt;
     } else if (op == Op::reshape) {
       if (!through_reshape(of, to, view)) return std::nullopt;
     } else {
@@ -213,6 +265,7 @@ std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node, const FactorS
         }
       }
     }
+    offsets.resize(of.size());
     node = from;
   }
   const auto& inputs = graph.inputs();
@@ -220,12 +273,16 @@ std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node, const FactorS
                                   [&](const ir::GraphInput& input) { return input.node == node && input.is_scalar; });
   const size_t rank = graph.type(node).shape.size();
   if (number || rank == 0 || (is_several(view) && !sources.as_one(node))) return std::nullopt;
+  const bool shifted = is_shifted();
+  if (shifted && (is_several(view) || !sources.sliced(node) ||
+                  !begins_well(offsets.back(), types::byte_size(graph.type(node).dtype), sources.offset_bytes)))
+    return std::nullopt;
   std::vector<Seen> items = items_of(view);
   if (items.size() > 2) return std::nullopt;
   items.insert(items.end(), view.end() - 2, view.end());
   // Elements that lie side by side are read side by side; others are better copied.
   bool beside = false;
-  Factor factor{node, false, {}};
+  Factor factor{node, false, {}, shifted ? std::move(offsets) : std::vector<Dim>()};
   for (size_t d = 0; d < items.size(); ++d) {
     const Seen& dim = items[d];
     const bool last_two = d + 2 >= items.size();

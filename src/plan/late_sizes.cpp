@@ -26,7 +26,7 @@ class SizeVisitor {
     each_buffer(step, [&](uint32_t& buffer) {
       if (buffer == no_buffer) return;
       const package::Buffer& named = plan_.buffers[buffer];
-      all(named.shape), all(named.strides), f_(named.offset);
+      all(named.shape), all(named.strides), all(named.begin), f_(named.offset);
     });
     if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) launched(*launch);
     if (const auto* check = std::get_if<package::Check>(&step)) {

@@ -17,6 +17,8 @@
 
 namespace codetta::plan {
 
+inline constexpr int32_t whole_alignment = 16;  // bytes, the most that a kernel of a GPU relies on
+
 // One graph over buffers of the plan.
 struct GraphScope {
   const ir::Graph& graph;
@@ -90,6 +92,7 @@ class ProgramPlanner {
     return scope.devices.empty() ? 0 : scope.devices[node.index()];
   }
   bool add_copies(GraphScope& scope, const KernelRegion& region);
+  uint32_t factor_buffer(GraphScope& scope, const Factor& factor, Unit& unit);
   void add_kernel(GraphScope& scope, KernelRegion region, PlannedKernel kernel, std::vector<PlannedKernel> makers = {});
   package::Prologue add_maker(GraphScope& scope, MadeFactor made, PlannedKernel maker);
   // What the steps of a unit read and make, but for what its blocks do.
@@ -173,6 +176,7 @@ class ProgramPlanner {
   };
   mutable std::unordered_multimap<size_t, Discovered> discovered_;    // by a digest of program and shape
   std::map<std::pair<uint32_t, int32_t>, std::string> user_strides_;  // by buffer and dim: symbols that kernels take
+  std::map<uint32_t, uint32_t> slices_;                               // by view of a factor: what it is a slice of
   package::StepList user_checks_;                                     // of strides that user kernels rely on
 };
 

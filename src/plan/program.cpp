@@ -97,6 +97,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   const bool gpu = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
   options.even_factors = anywhere() && alignment_ >= Alignment::Uneven;
   options.dims_as_one = plan_.target.backend != Backend::metal && alignment_ < Alignment::Uneven;
+  options.offset_bytes = cpu ? 1 : gpu ? whole_alignment : 0;
   options.whole_when_empty = alignment_ == Alignment::Empty;
   options.inside = gpu && !options.whole_when_empty;  // there is hardly anything to be computed
   options.together = options.prologues = cpu || options.inside;
@@ -503,6 +504,22 @@ package::Prologue ProgramPlanner::add_maker(GraphScope& scope, MadeFactor made, 
   return prologue;
 }
 
+// The buffer of a factor that is read where it lies. One that is a slice is a view, which the unit makes.
+uint32_t ProgramPlanner::factor_buffer(GraphScope& scope, const Factor& factor, Unit& unit) {
+  const uint32_t source = read_buffer(scope, factor.source);
+  if (factor.offsets.empty()) return source;
+  const Buffer& whole = plan_.buffers[source];
+  Buffer slice{whole.name + "_slice", Buffer::Role::Temporary, whole.dtype, false, whole.shape, {}};
+  slice.device = whole.device;
+  slice.begin = factor.offsets;
+  for (size_t d = 0; d < slice.begin.size(); ++d) slice.shape[d] = slice.shape[d] - slice.begin[d];
+  const uint32_t buffer = add_buffer(std::move(slice), no_block);
+  unit.steps.emplace_back(package::Reinterpret{source, buffer});
+  add_once(unit.reads, source);
+  slices_.emplace(buffer, source);
+  return buffer;
+}
+
 void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedKernel kernel,
                                 std::vector<PlannedKernel> makers) {
   std::vector<package::Prologue> prologues;
@@ -527,13 +544,14 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
                                    [](const package::Inst& inst) { return inst.kind == package::Inst::Kind::Load; });
     return buffers[region.lowered.argument_input[program.operands[load->index].argument]];
   };
+  Unit unit;
   if (region.matmul) {
     using Which = package::FactorProgram::Which;
     package::Product& product = launch.product.emplace();
-    product.a = program.makes_a() ? source_of(Which::A, 0) : read_buffer(scope, region.a.source);
+    product.a = program.makes_a() ? source_of(Which::A, 0) : factor_buffer(scope, region.a, unit);
     const auto factor = [&](const Factor& b, size_t i) {
       if (program.makes_b()) return source_of(Which::B, i);
-      if (prologues.empty()) return read_buffer(scope, b.source);
+      if (prologues.empty()) return factor_buffer(scope, b, unit);
       for (const uint32_t buffer : prologues[i].arguments) {
         if (!plan_.buffers[buffer].is_scalar) return buffer;
       }
@@ -548,7 +566,6 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
     product.b_view = std::move(region.b.view);
     product.k = scope.graph.type(scope.graph.operands(*region.matmul)[0]).shape.back();
   }
-  Unit unit;
   for (const IndexRead& read : region.indexed) {
     package::Check& check = *std::get_if<package::Check>(&unit.steps.emplace_back(std::in_place_type<package::Check>));
     check.guard.emplace<package::IndexGuard>(package::IndexGuard{read_buffer(scope, read.index), read.size});
@@ -567,10 +584,17 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
 void ProgramPlanner::add_unit(uint32_t block, Unit unit) {
   unit.device = device_;
   come_behind_sizes(unit);
+  const auto is_view = [&](uint32_t buffer) {
+    return units_.home[buffer] == no_block && plan_.buffers[buffer].role == Buffer::Role::Temporary;
+  };
   const auto reads = [&](uint32_t buffer) { add_once(unit.reads, buffer); };
   for (const package::Step& step : unit.steps) {
     if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) {
-      if (launch->product) launch->product->each_buffer(reads);
+      if (launch->product) {
+        launch->product->each_buffer([&](uint32_t buffer) {
+          if (!is_view(buffer)) reads(buffer);
+        });
+      }
       const auto& arguments = plan_.kernels[launch->kernel].lowered.program.arguments;
       for (size_t i = 0; i < arguments.size(); ++i) {
         if (arguments[i].is_output) {
@@ -580,9 +604,6 @@ void ProgramPlanner::add_unit(uint32_t block, Unit unit) {
         }
       }
     } else if (const auto* copy = std::get_if<package::Copy>(&step)) {
-      const auto is_view = [&](uint32_t buffer) {
-        return units_.home[buffer] == no_block && plan_.buffers[buffer].role == Buffer::Role::Temporary;
-      };
       if (!is_view(copy->source)) reads(copy->source);
       if (!is_view(copy->target)) add_once(unit.makes, copy->target);
     } else if (const auto* check = std::get_if<package::Check>(&step)) {
@@ -637,7 +658,15 @@ void ProgramPlanner::add_all_guards() {
         uses.push_back({std::nullopt, false, nullptr, &all, true});
         add_copies_of(unit, uses.back());
       } else {
-        uses.push_back({launch->product, !(launch->batch == Dim::constant(1)),
+        std::optional<package::Product> product = launch->product;
+        const auto whole = [&](uint32_t& buffer) {
+          if (const auto slice = slices_.find(buffer); slice != slices_.end()) buffer = slice->second;
+        };
+        if (product) {
+          whole(product->a), whole(product->b);
+          for (uint32_t& b : product->more_b) whole(b);
+        }
+        uses.push_back({std::move(product), !(launch->batch == Dim::constant(1)),
                         &plan_.kernels[launch->kernel].lowered.program, &launch->arguments,
                         &block != units_.blocks.data() || plan_.kernels[launch->kernel].user.has_value()});
         uses.back().in_order = !uses.back().apart;

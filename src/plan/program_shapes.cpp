@@ -21,8 +21,6 @@ using types::Dim;
 
 namespace {
 
-constexpr int32_t whole_alignment = 16;  // bytes, the most that a kernel relies on
-
 // The most bytes, up to 16, that so many elements are a multiple of for all sizes.
 int32_t proven_alignment(const Dim& elements, int64_t element) {
   const Dim bytes = elements * Dim::constant(element);
@@ -45,11 +43,18 @@ Dim elements_inside(const std::vector<Dim>& shape, uint8_t from_last) {
 int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& factor) const {
   const NodeId source = factor.source;
   const bool copies = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
-  if (!copies || alignment_ == Alignment::Hinted) return whole_alignment;
+  if (!copies) return whole_alignment;
+  const bool hinted = alignment_ == Alignment::Hinted;
   const ir::TensorType& type = graph.type(source);
   const int64_t element = types::byte_size(type.dtype);
   const Dim one = Dim::constant(1);
   int32_t found = whole_alignment;
+  for (size_t d = 0; d < factor.offsets.size(); ++d) {
+    const Dim skipped =
+        factor.offsets[d] * elements_inside(type.shape, static_cast<uint8_t>(type.shape.size() - 1 - d));
+    found = std::min(found, proven_alignment(hinted ? Dim::constant(hint(skipped)) : skipped, element));
+  }
+  if (hinted) return found;
   for (const package::FactorDim& dim : factor.view) {
     const Dim stride = dim.scale * elements_inside(type.shape, dim.dim);
     if (!(stride == one) && !(dim.size == one)) found = std::min(found, proven_alignment(stride, element));
@@ -57,7 +62,7 @@ int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& f
   if (factor.view.empty()) {  // of what is seen otherwise there may be one dim
     const size_t rank = type.shape.size();
     const Dim &row = type.shape[rank - 1], &rows = type.shape[rank - 2];
-    if (!(rows == one)) found = proven_alignment(row, element);
+    if (!(rows == one)) found = std::min(found, proven_alignment(row, element));
     if (std::any_of(type.shape.begin(), type.shape.end() - 2, [&](const Dim& dim) { return !(dim == one); }))
       found = std::min(found, proven_alignment(rows * row, element));
   }
@@ -76,7 +81,8 @@ void ProgramPlanner::find_factor_rows(GraphScope& scope) {
   for (const NodeId product : ir::matmuls(graph)) {
     for (NodeId factor : graph.operands(product)) {
       // As it lies in memory.
-      while (graph.node(factor).op == types::Op::permute) factor = graph.operands(factor)[0];
+      while (graph.node(factor).op == types::Op::permute || graph.node(factor).op == types::Op::slice)
+        factor = graph.operands(factor)[0];
       const ir::TensorType& type = graph.type(factor);
       const Dim& row = type.shape.back();
       if (row.is_constant()) continue;

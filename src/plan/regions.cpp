@@ -49,6 +49,11 @@ void RegionFinder::find_heads() {
         return std::any_of(outputs_of_[source.index()].begin(), outputs_of_[source.index()].end(),
                            [&](uint32_t o) { return graph_.outputs()[o].dtype == graph_.type(source).dtype; });
       };
+      sources.sliced = [&](NodeId source) {
+        const NodeId step = graph_.node(source).op == Op::result ? graph_.operands(source)[0] : source;
+        return options_.offset_bytes != 0 && graph_.node(step).op != Op::call_extern;  // lies as the function likes
+      };
+      sources.offset_bytes = options_.offset_bytes;
       std::tie(head.a, head.b) = factors_of_product(graph_, operands[0], operands[1], sources);
     }
     heads_.push_back(std::move(head));
@@ -68,7 +73,7 @@ void RegionFinder::find_together(const std::vector<Together>& apart) {
     const Head& head = heads_[r];
     if (!options_.together || !head.product || !needed[head.node.index()]) continue;
     // On GPUs a factor that may be made where it is read is worth more than an A that is read once.
-    if (options_.inside && (!is_input(head.b.source) || !head.b.view.empty())) continue;
+    if (options_.inside && !is_input(head.b.source)) continue;
     auto& sets = alike[{head.a.source.index(), head.a.transposed, device_of(head.node), head.depth}];
     const auto fits = [&](const std::vector<size_t>& set) {
       const Head& first = heads_[set[0]];

@@ -21,7 +21,8 @@ namespace codetta::plan {
 struct Factor {
   ir::NodeId source;  // a graph input, or a stored value
   bool transposed = false;
-  package::FactorView view{};  // none: as it lies
+  package::FactorView view{};         // none: as it lies
+  std::vector<types::Dim> offsets{};  // by dim of the source: where the view begins; none: at its first element
   bool operator==(const Factor&) const = default;
 };
 
@@ -132,6 +133,9 @@ struct RegionOptions {
   bool even_factors = false;
   // Products may take several dims of one of these for one, where launches check that they lie so.
   bool dims_as_one = false;
+  // Products may read slices of what lies in memory that begin behind its first element, of last dims multiples of so
+  // many bytes behind it; 0: they may not.
+  int64_t offset_bytes = 1;
   bool turned_copies = true;   // a step may copy what has its dims in another order
   bool turned_puts = true;     // a write at indices of another dim than the first may be to an output's own memory
   bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at

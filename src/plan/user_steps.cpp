@@ -270,8 +270,12 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
 }
 
 std::string ProgramPlanner::stride_symbol(uint32_t buffer, int32_t dim) const {
-  std::string symbol = fmt::format("stride_{}_of_buffer_{}", dim, buffer);
-  while (names_size(graph_, symbol)) symbol += "_";
+  std::string symbol = fmt::format("{}_stride_{}", plan_.buffers[buffer].name, dim);
+  const auto taken = [&] {
+    return names_size(graph_, symbol) || std::any_of(user_strides_.begin(), user_strides_.end(),
+                                                     [&](const auto& other) { return other.second == symbol; });
+  };
+  while (taken()) symbol += "_";
   return symbol;
 }
 

@@ -74,4 +74,34 @@ Result<TensorView> view_into(const package::Package& package, const std::vector<
   return TensorView::make(static_cast<void*>(data), buffer.dtype, form.shape, form.strides);
 }
 
+Result<StaticView> slice_of(const package::Package& package, const TensorView& source, const package::Reinterpret& step,
+                            const Symbols& symbols) {
+  const Buffer &buffer = package.buffers[step.buffer], &from = package.buffers[step.source];
+  CODETTA_TRY(const Form form, form_of(package, step.buffer, symbols));
+  StaticView view{step.buffer, StaticView::Base::Buffer, step.source, 0, form.shape, {}};
+  // Leading dims of size 1 may be missing in what the caller binds.
+  const int missing = form.shape.rank() - source.rank();
+  for (int d = 0; d < form.shape.rank(); ++d) {
+    const int64_t stride = d < missing ? 0 : source.stride(d - missing),
+                  size = d < missing ? 1 : source.size(d - missing);
+    const auto begin = buffer.begin[static_cast<size_t>(d)].evaluate(symbols);
+    const auto end = begin ? base::checked_add(*begin, form.shape[d]) : std::nullopt;
+    if (!end || *begin < 0 || *end > size) {
+      return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit into {}", buffer.name, from.name))
+          .reason(fmt::format("it takes {} elements of dim {} from {} on, and {} is {}", form.shape[d], d,
+                              begin.value_or(-1), from.name, source.describe()))
+          .help("bind tensors of the declared shapes");
+    }
+    view.strides.push_back(stride);
+    view.offset += *begin * stride * dtype_size(buffer.dtype);
+  }
+  return view;
+}
+
+Result<TensorView> slice_into(const package::Package& package, const TensorView& source, const StaticView& view) {
+  std::byte* data = const_cast<std::byte*>(static_cast<const std::byte*>(source.data()));
+  if (data != nullptr && !source.empty()) data += view.offset;
+  return TensorView::make(static_cast<void*>(data), package.buffers[view.buffer].dtype, view.shape, view.strides);
+}
+
 }  // namespace codetta::runtime

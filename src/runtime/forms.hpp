@@ -34,6 +34,12 @@ struct StaticView {
 Result<TensorView> view_into(const package::Package& package, const std::vector<TensorView>& tensors, uint32_t buffer,
                              const Form& form, uint32_t source, int64_t offset);
 
+// The same of a slice (Buffer::begin): it has the strides of its source. Errors: E0603, E0610.
+Result<StaticView> slice_of(const package::Package& package, const TensorView& source, const package::Reinterpret& step,
+                            const Symbols& symbols);
+// What such a view is.
+Result<TensorView> slice_into(const package::Package& package, const TensorView& source, const StaticView& view);
+
 // Places for Allocate steps in a growing range, best fit first. Offsets are multiples of 64 and of the alignment asked
 // for.
 class OffsetSpace {

@@ -162,12 +162,19 @@ class Execution::State::Preparing : PassiveSteps {
   }
   Result<void> operator()(const package::Reinterpret& step) {
     const Buffer& buffer = p_.buffers[step.buffer];
-    if (!is_static(step.source) || !known_form(buffer) || !known(buffer.offset)) {
+    const bool placed = known(buffer.offset) && std::all_of(buffer.begin.begin(), buffer.begin.end(),
+                                                            [&](const types::Dim& dim) { return known(dim); });
+    if (!is_static(step.source) || !known_form(buffer) || !placed) {
       s_.homes[step.buffer].place = Place::Late;
       return later();
     }
     s_.homes[step.buffer].place = Place::Static;
+    sliced_[step.buffer] = is_bound(p_.buffers[step.source]);
     CODETTA_CHECK_OK(check_bound(step.source));
+    if (!buffer.begin.empty()) {
+      CODETTA_TRY(StaticView slice, slice_of(p_, s_.bindings.tensors[step.source], step, s_.symbols));
+      return add_view(std::move(slice));
+    }
     CODETTA_TRY(const Form form, form_of(p_, step.buffer, s_.symbols));
     const auto offset = buffer.offset.evaluate(s_.symbols);
     if (!offset) return size_overflow("the offset of " + buffer.name);
@@ -341,7 +348,7 @@ class Execution::State::Preparing : PassiveSteps {
     const Buffer& buffer = p_.buffers[step.product->a];
     const TensorView& a = s_.bindings.tensors[step.product->a];
     const package::FactorView& view = step.product->a_view;  // k is its last dim
-    if (!is_bound(buffer) || (view.empty() && a.rank() < 2)) return {};
+    if (!(is_bound(buffer) || sliced_[step.product->a]) || (view.empty() && a.rank() < 2)) return {};
     const int along_k = a.rank() - (view.empty() ? step.product->a_transposed ? 2 : 1 : view.back().dim + 1);
     if (along_k < 0) return {};  // there is one k
     const int64_t apart = view.empty() || view.back().scale == types::Dim::constant(1) ? 1 : 2;
@@ -385,7 +392,9 @@ class Execution::State::Preparing : PassiveSteps {
   Result<void> add_view(StaticView view) {
     TensorView& at = s_.bindings.tensors[view.buffer];
     const DType dtype = p_.buffers[view.buffer].dtype;
-    if (view.base == StaticView::Base::Buffer) {
+    if (!p_.buffers[view.buffer].begin.empty()) {
+      CODETTA_TRY(at, slice_into(p_, s_.bindings.tensors[view.source], view));
+    } else if (view.base == StaticView::Base::Buffer) {
       CODETTA_TRY(const Form form, form_of(p_, view.buffer, s_.symbols));
       CODETTA_TRY(at, view_into(p_, s_.bindings.tensors, view.buffer, form, view.source, view.offset));
     } else {
@@ -401,7 +410,8 @@ class Execution::State::Preparing : PassiveSteps {
   const package::Package& p_;
   size_t list_ = 0;
   const package::Step* step_ = nullptr;
-  bool never_runs_ = false;  // what is behind it in its list
+  bool never_runs_ = false;                                          // what is behind it in its list
+  std::vector<bool> sliced_ = std::vector<bool>(p_.buffers.size());  // by buffer: a view of what the caller bound
 };
 
 Result<void> Execution::State::bind_constants() {

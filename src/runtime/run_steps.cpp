@@ -146,6 +146,11 @@ class Execution::State::Running : PassiveSteps {
   }
   Result<void> operator()(const package::Reinterpret& step) {
     CODETTA_TRY(const NamedView source, view_of(step.source));
+    if (!p_.buffers[step.buffer].begin.empty()) {
+      CODETTA_TRY(const StaticView slice, slice_of(p_, source.view, step, s_.symbols));
+      CODETTA_TRY(s_.bindings.tensors[step.buffer], slice_into(p_, source.view, slice));
+      return {};
+    }
     CODETTA_TRY(const Form form, form_of(p_, step.buffer, s_.symbols));
     CODETTA_TRY(const int64_t offset, value_of(p_.buffers[step.buffer].offset, s_.symbols, "an offset"));
     CODETTA_TRY(s_.bindings.tensors[step.buffer],

@@ -118,6 +118,33 @@ for gaps in ((0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 0, 1)):
     assert np.allclose(y, values.reshape(8, 16) @ values.reshape(16, 8), atol=1e-4), gaps
 """
 
+# Slices as factors: of a stack, of rows and columns, every second row.
+SLICES = """def cut(x: f32["m", 24], w: f32[3, 24, 16], c: f32[40, 8]):
+    q = x @ w[1]
+    r = relu(x[:, 8:16] @ w[2, 16:, 3:11])
+    s = r @ permute(c[5:25:2, :], (1, 0))
+    return q, r, s
+"""
+SLICES_SHAPES = {"x": (5, 24), "w": (3, 24, 16), "c": (40, 8), "q": (5, 16), "r": (5, 8), "s": (5, 10)}
+SLICES_STRIDES = {"x": [(1, 5), (30, 1), (60, 2)], "w": [(1, 3, 80), (16, 48, 1), (500, -16, 1)], "c": [(1, 41), (9, 1), (-8, 1)]}
+PYTHON_SLICES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import slices_module as module, numpy as np
+random = np.random.default_rng(9)
+x, w, c = (random.standard_normal(shape, np.float32) for shape in ((5, 24), (3, 24, 16), (40, 8)))
+def turned(a):
+    return np.ascontiguousarray(a.T).T
+for a in (x, turned(x)):
+    for b in (w, turned(w), w[::-1].copy()[::-1]):
+        for d in (c, turned(c)):
+            q, r, s = (np.full((5, n), np.nan, np.float32) for n in (16, 8, 10))
+            assert module.call(a, b, d, q, r, s) == 0, module.get_last_error()
+            want = np.maximum(x[:, 8:16] @ w[2, 16:, 3:11], 0)
+            for got, right in ((q, x @ w[1]), (r, want), (s, want @ c[5:25:2].T)):
+                assert np.allclose(got, right, atol=1e-4), (a.strides, b.strides, d.strides)
+"""
+
 
 class Laid:
     """The elements of a dense tensor, somewhere in memory of their own: `strides` in elements, from `begin` on."""
@@ -306,6 +333,42 @@ class Layouts(unittest.TestCase):
             self.skipTest("there is no NumPy")
         (WORK / "both_factors_module.py").write_text(codetta("emit", WORK / "both_factors.py", "--what=python").stdout)
         run(sys.executable, "-B", "-c", PYTHON_BOTH_FACTORS, WORK)
+
+    def test_slices_as_factors(self):
+        """Products read them where they begin, however the tensor lies; no kernel copies them."""
+        path, _ = build(SLICES, "slices")
+        self.assertRegex(codetta("explain", WORK / "slices.py").stdout, "kernels launched +3;")
+        library = Library(path, "slices")
+        flat = {name: Laid(None, shape, [math.prod(shape[d + 1:]) for d in range(len(shape))], 0) for name, shape in SLICES_SHAPES.items()}
+        random.seed(10)
+        for name in "xwc":
+            for place in flat[name].places():
+                flat[name].memory[place] = random.uniform(-1, 1)
+
+        def call(tensors):
+            return library("cut_tensors", (Tensor * 6)(*(t.tensor() for t in tensors.values())), ctypes.c_int32(6), None,
+                           ctypes.c_int64(0), None)
+
+        self.assertEqual(call(flat), 0, library.text())
+        at = lambda name, *index: flat[name].memory[sum(i * s for i, s in zip(index, flat[name].strides))]
+        for i, j in itertools.product(range(5), range(8)):
+            want = max(sum(at("x", i, 8 + k) * at("w", 2, 16 + k, 3 + j) for k in range(8)), 0.0)
+            self.assertAlmostEqual(at("r", i, j), want, 4)
+        for turn in range(3):
+            for moved in ("x", "w", "c", "xwc"):
+                laid = {}
+                for name, one in flat.items():
+                    strides = SLICES_STRIDES[name][turn] if name in moved else one.strides
+                    begin = sum(-stride * (n - 1) for stride, n in zip(strides, one.shape) if stride < 0)
+                    laid[name] = Laid(one.values() if name in "xwc" else None, one.shape, strides, begin)
+                self.assertEqual(call(laid), 0, f"{moved}: {library.text()}")
+                for name in "qrs":
+                    for got, want in zip(laid[name].values(), flat[name].values()):
+                        self.assertAlmostEqual(got, want, 4, f"{name}, {moved}, {turn}")
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("there is no NumPy")
+        (WORK / "slices_module.py").write_text(codetta("emit", WORK / "slices.py", "--what=python").stdout)
+        run(sys.executable, "-B", "-c", PYTHON_SLICES, WORK)
 
     def test_what_has_its_place_costs_nothing(self):
         """Constants lie as the library has them: only the scores of the digits have kernels of two forms."""

@@ -107,6 +107,8 @@ class ProgramPrinter {
       if (calls_out()) out_.line("#include \"device/host/externs.h\"");
       out_.line("#include \"device/host/weights.h\"");
     }
+    if (std::any_of(buffers().begin(), buffers().end(), [](const Buffer& buffer) { return !buffer.begin.empty(); }))
+      out_.line("#include \"device/host/slices.h\"");
     out_.blank();
     for (const std::string& image : program_.images) {
       if (!image.empty() && out_.once(image)) out_.line("extern \"C\" const unsigned char ", image, "[];");

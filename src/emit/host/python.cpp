@@ -206,6 +206,12 @@ class PythonPrinter : PythonLaunches {
     return {};
   }
   Result<void> operator()(const Reinterpret& s) {
+    const Buffer& b = p_.buffers[s.buffer];
+    if (!b.begin.empty()) {
+      line(fmt::format("v{} = _slice(v{}, {}, {}, {})", s.buffer, s.source, tuple(b.begin), tuple(b.shape),
+                       name(s.buffer)));
+      return {};
+    }
     line(fmt::format("keep[{0}] = v{1}", s.buffer, s.source));
     return view(s.buffer, fmt::format("v{}", s.source), expression(p_.buffers[s.buffer].offset));
   }

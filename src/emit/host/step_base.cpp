@@ -72,6 +72,12 @@ void StepBase::operator()(const package::Reuse& step) {
 void StepBase::operator()(const package::Reinterpret& step) {
   const Buffer& buffer = package_.buffers[step.buffer];
   const auto scope = begin_buffer(buffer);
+  if (!buffer.begin.empty()) {
+    out_.line("const Number begin[] = {", numbers(buffer.begin), "};");
+    out_.line("CODETTA_OK(slice(v[", step.buffer, "], v[", step.source, "], begin, sizes, ", name_of(step.buffer),
+              "));");
+    return;
+  }
   out_.line("CODETTA_OK(reinterpret(v[", step.buffer, "], v[", step.source, "], ", number(buffer.offset), ", ",
             dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
             name_of(step.buffer), "));");

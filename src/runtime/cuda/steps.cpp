@@ -139,6 +139,11 @@ class Execution::State::Preparing : PassiveSteps {
     return add_view({step.buffer, StaticView::Base::Buffer, step.from, 0, form.shape, form.strides});
   }
   Result<void> operator()(const package::Reinterpret& step) {
+    if (!p_.buffers[step.buffer].begin.empty()) {
+      CODETTA_CHECK_OK(check_bound(step.source));
+      CODETTA_TRY(StaticView slice, slice_of(p_, s_.bindings.tensors[step.source], step, s_.symbols));
+      return add_view(std::move(slice));
+    }
     CODETTA_TRY(Form form, form_of(p_, step.buffer, s_.symbols));
     const auto offset = p_.buffers[step.buffer].offset.evaluate(s_.symbols);
     if (!offset) return size_overflow("the offset of " + p_.buffers[step.buffer].name);
@@ -378,7 +383,9 @@ class Execution::State::Preparing : PassiveSteps {
   }
   Result<void> add_view(StaticView view) {
     TensorView& at = s_.bindings.tensors[view.buffer];
-    if (view.base == StaticView::Base::Buffer) {
+    if (!p_.buffers[view.buffer].begin.empty()) {
+      CODETTA_TRY(at, slice_into(p_, s_.bindings.tensors[view.source], view));
+    } else if (view.base == StaticView::Base::Buffer) {
       const Form form{view.shape, view.strides, bytes_of(view)};
       CODETTA_TRY(at, view_into(p_, s_.bindings.tensors, view.buffer, form, view.source, view.offset));
     } else {

@@ -369,8 +369,8 @@ TEST_F(CudaUser, StridesThatTheKernelDoesNotTakeAreChecked) {
 TEST_F(CudaUser, SizesMayHaveTheNamesOfStrides) {
   Context c = context();
   const std::string named =
-      "def f(x: f32[\"stride_0_of_buffer_0\", \"n\"], decay: f32):\n"
-      "    y = user_kernel(\"scale\", x, decay, out=\"f32[stride_0_of_buffer_0, n]\")\n"
+      "def f(x: f32[\"x_stride_0\", \"n\"], decay: f32):\n"
+      "    y = user_kernel(\"scale\", x, decay, out=\"f32[x_stride_0, n]\")\n"
       "    return y\n";
   Bound b = bound(c);
   fake_.parameter_sizes["scale"] = {8, 4, 8, 8, 8};

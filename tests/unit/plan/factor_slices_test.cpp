@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slices of what lies in memory, as factors of products: read where they lie, from where they begin.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "opt/passes.hpp"
+#include "package/package.hpp"
+#include "plan/plan.hpp"
+#include "unit/plan/bind_text.hpp"
+#include "unit/plan/plan_package.hpp"
+
+namespace {
+
+using namespace codetta;
+
+Result<plan::Plan> sliced(const char* target, const std::string& parameters, const std::string& body,
+                          plan::Alignment alignment = plan::Alignment::Hinted) {
+  const std::string text = "def f(" + parameters + "):\n    " + body + "\n    return y\n";
+  CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
+  return plan::plan_program(optimized.graph, Target::parse(target).value(), {}, {}, {}, alignment);
+}
+
+// Kernels beside one a product, and factors that a product's own kernel makes.
+size_t copies_of(const plan::Plan& plan, size_t products) {
+  size_t made = plan.kernels.size() - products;
+  for (const plan::PlannedKernel& kernel : plan.kernels)
+    made += kernel.lowered.program.makes_a() || kernel.lowered.program.makes_b() ? 1 : 0;
+  return made;
+}
+
+// Where slices begin, as `w: 0, 32`.
+std::vector<std::string> slices_of(const plan::Plan& plan) {
+  std::vector<std::string> found;
+  for (const package::Step& step : plan.steps) {
+    const auto* view = std::get_if<package::Reinterpret>(&step);
+    if (view == nullptr) continue;
+    std::string text = plan.buffers[view->source].name + ":";
+    for (const types::Dim& begin : plan.buffers[view->buffer].begin)
+      text += (text.back() == ':' ? " " : ", ") + begin.to_string();
+    found.push_back(text);
+  }
+  return found;
+}
+
+struct SliceCase {
+  const char *parameters, *body;
+  std::vector<std::string> slices;
+};
+const SliceCase slice_cases[] = {
+    // Of a stack of weights, of columns and of rows of one; a part of a split.
+    {"x: f32['m', 64], w: f32[8, 64, 32]", "y = x @ w[5]", {"w: 5, 0, 0"}},
+    {"x: f32['m', 64], w: f32[64, 96]", "y = x @ w[:, 32:64]", {"w: 0, 32"}},
+    {"x: f32['m', 64], w: f32[96, 32]", "y = x @ w[32:, :]", {"w: 32, 0"}},
+    {"x: f32['m', 64], w: f32[96, 64]", "y = x @ permute(w[32:64, :], (1, 0))", {"w: 32, 0"}},
+    {"x: f32['m', 64], w: f32[64, 64]", "a, b = split(w, 2, dim=1)\n    y = x @ b", {"w: 0, 32"}},
+    // Of A, of a slice, every second row; from the first element on there is nothing to skip.
+    {"x: f32['m', 96], w: f32[32, 32]", "y = x[:, 64:] @ w", {"x: 0, 64"}},
+    {"x: f32['m', 64], w: f32[256, 96]", "v = w[128:, 32:]\n    y = x @ v[8:72, 16:48]", {"w: 136, 48"}},
+    {"x: f32['m', 64], w: f32[129, 32]", "y = x @ w[1::2, :]", {"w: 1, 0"}},
+    {"x: f32['m', 64], w: f32[64, 96]", "y = x @ w[:, :32]", {}},
+    {"x: f32['n', 64], w: f32[64, 32]", "y = x[n // 2:, :] @ w", {"x: n // 2, 0"}},
+};
+
+TEST(FactorSlices, AreReadWhereTheyLie) {
+  for (const SliceCase& one : slice_cases) {
+    for (const char* target : {"cpu:avx2", "cuda:sm_80", "cuda:sm_90a", "hip:gfx942", "hip:gfx1100"}) {
+      for (const auto alignment : {plan::Alignment::Hinted, plan::Alignment::Proven, plan::Alignment::Any}) {
+        const auto plan = sliced(target, one.parameters, one.body, alignment);
+        ASSERT_TRUE(plan) << target << one.body << plan.error().render();
+        EXPECT_EQ(copies_of(*plan, 1), 0U) << target << "\n" << one.body << plan::to_string(*plan);
+        EXPECT_EQ(slices_of(*plan), one.slices) << target << "\n" << one.body << plan::to_string(*plan);
+        EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << one.body;
+      }
+    }
+  }
+}
+
+// A product of three slices of one stored matrix, as queries, keys and values are often kept.
+TEST(FactorSlices, OfOneMatrixAreProductsOfOneA) {
+  const auto plan = sliced("cpu:avx2", "x: f32['m', 64], w: f32[64, 96]",
+                           "q = x @ w[:, :32]\n    k = x @ w[:, 32:64]\n    v = x @ w[:, 64:]\n    y = q * k + v");
+  ASSERT_TRUE(plan) << plan.error().render();
+  EXPECT_EQ(plan->kernels.size(), 1U) << plan::to_string(*plan);
+  EXPECT_EQ(slices_of(*plan).size(), 2U);
+}
+
+// On GPUs elements side by side are read from multiples of 16 bytes on; rows may begin anywhere.
+TEST(FactorSlices, ThatBeginBetweenVectorsAreCopiedOnGpus) {
+  const char* parameters = "x: f32['m', 64], w: f32[64, 96]";
+  for (const char* target : {"cuda:sm_80", "cuda:sm_90a", "hip:gfx942"}) {
+    const auto plan = sliced(target, parameters, "y = x @ w[:, 33:65]");
+    ASSERT_TRUE(plan) << plan.error().render();
+    EXPECT_EQ(slices_of(*plan).size(), 0U) << target;
+    EXPECT_EQ(copies_of(*plan, 1), 1U) << target << plan::to_string(*plan);
+  }
+  const auto cpu = sliced("cpu:avx2", parameters, "y = x @ w[:, 33:65]");
+  ASSERT_TRUE(cpu) << cpu.error().render();
+  EXPECT_EQ(slices_of(*cpu).size(), 1U);
+  EXPECT_EQ(copies_of(*cpu, 1), 0U);
+}
+
+// Metal has no views that begin behind the first element.
+TEST(FactorSlices, AreCopiedOnMetal) {
+  const auto plan = sliced("metal:apple9", "x: f32['m', 64], w: f32[64, 96]", "y = x @ w[:, 32:64]");
+  ASSERT_TRUE(plan) << plan.error().render();
+  EXPECT_EQ(slices_of(*plan).size(), 0U);
+  EXPECT_EQ(copies_of(*plan, 1), 1U) << plan::to_string(*plan);
+}
+
+// Kernels that copy several elements at a time know what the address of a slice is a multiple of.
+TEST(FactorSlices, HaveTheAlignmentOfTheirFirstElement) {
+  const auto alignment_of = [](const char* parameters, const char* body) {
+    const auto plan = sliced("cuda:sm_80", parameters, body);
+    EXPECT_TRUE(plan) << plan.error().render();
+    return plan ? package::gpu(plan->kernels[0].discovery.candidates[0].config).alignment : 0;
+  };
+  EXPECT_EQ(alignment_of("x: bf16[1, 36], w: bf16[36, 64]", "y = x @ w"), 16);
+  EXPECT_EQ(alignment_of("x: bf16[9, 36], w: bf16[36, 64]", "y = x[2:3, :] @ w"), 16);
+  EXPECT_LE(alignment_of("x: bf16[9, 36], w: bf16[36, 64]", "y = x[3:4, :] @ w"), 8);
+}
+
+TEST(FactorSlices, OfWhatAStepHasMade) {
+  const auto plan = sliced("cpu:avx2", "x: f32[64, 64], w: f32[64, 96], i: i64[64, 96]",
+                           "t = scatter(w, i, w)\n    y = x @ t[:, 32:64]");
+  ASSERT_TRUE(plan) << plan.error().render();
+  EXPECT_EQ(slices_of(*plan), std::vector<std::string>{"t: 0, 32"}) << plan::to_string(*plan);
+}
+
+// The product reads all of the slice for each element: what it is of is never the output as well.
+TEST(FactorSlices, AreNeverUpdatedInPlace) {
+  const auto plan = sliced("cpu:avx2", "w: f32[96, 64]", "y = w[32:, :] @ w[32:, :]");
+  ASSERT_TRUE(plan) << plan.error().render();
+  size_t guards = 0;
+  for (const package::Step& step : plan->steps) {
+    const auto* check = std::get_if<package::Check>(&step);
+    const auto* guard = check == nullptr ? nullptr : std::get_if<package::NoOverlapGuard>(&check->guard);
+    if (guard == nullptr || plan->buffers[guard->other].name != "w") continue;
+    ++guards;
+    EXPECT_FALSE(guard->in_place_ok);
+  }
+  EXPECT_EQ(guards, 1U);
+}
+
+}  // namespace
