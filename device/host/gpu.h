@@ -12,7 +12,7 @@ namespace codetta::host {
 struct GpuLaunch {
   plan::Plan plan;
   plan::Factor a, b;
-  i64 counters, scratch;  // offsets among the counters of all launches, and in what is behind those
+  i64 counters;  // offset among the counters of all launches
 };
 template <i32 entries, i32 reductions>
 struct GpuLaunchOf : GpuLaunch {
@@ -20,12 +20,20 @@ struct GpuLaunchOf : GpuLaunch {
   plan::Reserved reserved[codetta::gpu::at_least_one(reductions)];
 };
 
+// Behind the counters is what launches need while they run: one after the other, in the stream's order, so that all
+// begin at the same place.
 struct GpuFrame : Frame {
   OnDevice* here = nullptr;
+  i64 piece_bytes = 0;                  // behind that: what copies between devices bring
   void* launches = nullptr;             // of the program's own type
   bool clears_first = false;            // the launch to be measured next is the first, of a map that can clear counters
   const GpuLaunch* clearing = nullptr;  // the launch that clears those of all
   codetta::gpu::Fault* fault = nullptr;
+
+  [[nodiscard]] i64 pieces_at() const {
+    return temporary_bytes + counter_bytes + (engine_bytes + gpu_alignment - 1) / gpu_alignment * gpu_alignment;
+  }
+  [[nodiscard]] i64 bytes() const { return piece_bytes == 0 ? Frame::bytes() : pieces_at() + piece_bytes; }
 };
 
 struct GpuProgram {
@@ -171,13 +179,11 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   if (frame.clears_first && one.plan.counter_bytes == 0 && !grids[0].skipped) frame.clearing = &one;
   frame.clears_first = false;
   one.counters = frame.counter_bytes;
-  one.scratch = frame.engine_bytes;
   const Number counted = Number(frame.counter_bytes) + Number(one.plan.counter_bytes);
-  const Number end = Number(frame.engine_bytes) + Number(one.plan.workspace);
-  if (counted.bad || end.bad || counted.value > int64_max / 8 || end.value > int64_max / 4)
+  if (counted.bad || counted.value > int64_max / 8 || one.plan.workspace > int64_max / 4)
     return fail(bad_sizes, "E0603: the size of the workspace overflows");
   frame.counter_bytes = counted.value;
-  frame.engine_bytes = end.value;
+  if (one.plan.workspace > frame.engine_bytes) frame.engine_bytes = one.plan.workspace;
   return ok;
 }
 
@@ -227,7 +233,7 @@ inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   bool nothing[plan::most_parameter_bytes / sizeof(codetta::gpu::Operand) + 1] = {};
   for (i32 i = 0; i < table.operand_count; ++i) nothing[i] = bound[i].nothing;
   char* counters = frame.memory + frame.temporary_bytes + one.counters;
-  char* workspace = frame.memory + frame.temporary_bytes + frame.counter_bytes + one.scratch;
+  char* workspace = frame.memory + frame.temporary_bytes + frame.counter_bytes;
   plan::resolve(table, one.a, one.b, counters, workspace, one.plan);
   if (frame.clearing == &one) {
     one.plan.problem.counters = reinterpret_cast<codetta::gpu::u32*>(frame.memory + frame.temporary_bytes);

@@ -202,12 +202,12 @@ inline Status find_piece(GpuFrame& frame, const View& view, View& piece, i64& of
   const Number bytes = round_up(Number(elements_of(view)) * Number(dtype_bytes(view.dtype)), gpu_alignment);
   char* memory = static_cast<char*>(unplaced());
   if (!frame.running) {
-    const Number at = round_up(Number(frame.engine_bytes), gpu_alignment), end = at + bytes;
+    const Number end = Number(frame.piece_bytes) + bytes;
     if (end.bad || end.value > int64_max / 4) return fail(bad_sizes, "E0603: the size of the workspace overflows");
-    offset = at.value;
-    frame.engine_bytes = end.value;
+    offset = frame.piece_bytes;
+    frame.piece_bytes = end.value;
   } else {
-    memory = frame.memory + frame.temporary_bytes + frame.counter_bytes + offset;
+    memory = frame.memory + frame.pieces_at() + offset;
   }
   return bind(piece, memory, view.dtype, sizes, view.rank, "a piece of a copy");
 }

@@ -40,18 +40,14 @@ inline Status launch_step(GpuFrame& frame, const GpuKernel& kernel, StepEntry en
   return ok;
 }
 
-// Where sums and products of narrow floats are formed: `scratch` is found while sizes are measured.
-inline Status put_elements(GpuFrame& frame, const GpuKernel& kernel, codetta::gpu::PutParams& params, i64& scratch,
-                           i64 number) {
+// Sums and products of narrow floats are formed in what launches need while they run.
+inline Status put_elements(GpuFrame& frame, const GpuKernel& kernel, codetta::gpu::PutParams& params, i64 number) {
   const i64 bytes = plan::wide_bytes(params);
   if (!frame.running) {
-    const Number end = Number(frame.engine_bytes) + Number(bytes);
-    if (bytes < 0 || end.bad || end.value > int64_max / 4)
-      return fail(bad_sizes, "E0603: the size of the workspace overflows");
-    scratch = frame.engine_bytes;
-    frame.engine_bytes = end.value;
+    if (bytes < 0 || bytes > int64_max / 4) return fail(bad_sizes, "E0603: the size of the workspace overflows");
+    if (bytes > frame.engine_bytes) frame.engine_bytes = bytes;
   } else if (bytes != 0) {
-    params.wide = reinterpret_cast<float*>(frame.memory + frame.temporary_bytes + frame.counter_bytes + scratch);
+    params.wide = reinterpret_cast<float*>(frame.memory + frame.temporary_bytes + frame.counter_bytes);
   }
   params.fault = {number < 0 ? nullptr : frame.fault, static_cast<u64>(number)};
   return launch_step(frame, kernel, StepEntry::put, &params, params.positions == 0 ? 0 : plan::put_blocks(params));
@@ -64,7 +60,7 @@ struct Index {
 // `number`: of the first index tensor among what the program's kernels look at; below 0: they don't.
 inline Status index_put(GpuFrame& frame, const GpuKernel& kernel, const View& target, const char* name,
                         const Index* indices, i32 count, const View& values, const char* values_name, i32 how,
-                        i64& scratch, i64 number) {
+                        i64 number) {
   plan::StepView views[max_rank];
   for (i32 n = 0; n < count; ++n) views[n] = step_view(*indices[n].view, indices[n].name);
   codetta::gpu::PutParams params;
@@ -72,17 +68,16 @@ inline Status index_put(GpuFrame& frame, const GpuKernel& kernel, const View& ta
   if (!plan::plan_index_put(step_view(target, name), views, count, step_view(values, values_name), how, params,
                             trouble))
     return fail(trouble);
-  return put_elements(frame, kernel, params, scratch, number);
+  return put_elements(frame, kernel, params, number);
 }
 inline Status scatter(GpuFrame& frame, const GpuKernel& kernel, const View& target, const char* name,
-                      const Index& index, const View& source, const char* source_name, i32 dim, i32 how, i64& scratch,
-                      i64 number) {
+                      const Index& index, const View& source, const char* source_name, i32 dim, i32 how, i64 number) {
   codetta::gpu::PutParams params;
   plan::Trouble trouble;
   if (!plan::plan_scatter(step_view(target, name), step_view(*index.view, index.name), step_view(source, source_name),
                           dim, how, params, trouble))
     return fail(trouble);
-  return put_elements(frame, kernel, params, scratch, number);
+  return put_elements(frame, kernel, params, number);
 }
 
 // Views of any strides.

@@ -237,6 +237,7 @@ class _Call:
         self.engine = _loaded(ENGINE, KERNELS)
         self.stream = 0 if stream is None else int(getattr(stream, "cuda_stream", stream))
         self.context, self.allocated, self.work, self.began = self.engine.context(), [], [], False
+        self.shared = {}  # by device of the program: address and bytes of what its launches need while they run
 
     def __enter__(self):
         _now.call = self
@@ -260,6 +261,13 @@ class _Call:
         self.began = self.began or bool(work)
         for what, function, arguments, _ in work:
             _cu(what, function(*arguments))
+
+    def scratch(self, count, place=0):
+        """What a launch on `place` needs while it runs: they run one after the other, and share the largest so far."""
+        address, size = self.shared.get(place, (0, 0))
+        if size < count:
+            self.shared[place] = address, _ = self.allocate(count), count
+        return address
 
     def allocate(self, count):
         address = int(_cu(f"{count} bytes could not be allocated",
@@ -460,7 +468,7 @@ def _put(kernel, target, indices, values, dim, how, number):
     if wide.value < 0:
         _fail("E0603: the size of the workspace overflows")
     if wide.value:
-        blocks = plan(call.allocate(wide.value))
+        blocks = plan(call.scratch(wide.value))
     _launch_step(kernel, 0, blocks, parameters)
 
 
@@ -691,7 +699,7 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=())
     reserved = (ctypes.c_int64 * (2 * max(loaded.table.reduction_count, 1)))()
     check(lib.codetta_host_gpu_finish(kernel, zero, plan, reserved, why))
     scratch = lib.codetta_host_gpu_workspace(plan)
-    workspace = call.allocate(scratch) if scratch else 0
+    workspace = call.scratch(scratch) if scratch else 0
     counters = lib.codetta_host_gpu_counter_bytes(plan)
     if counters:
         call.enqueue("Failed to clear counters", engine.driver.cuMemsetD8Async, workspace, 0, counters, call.stream)

@@ -187,6 +187,9 @@ class _DevicesCall(_Call):
             self.enter(self.current)
         self.listed = self.current
 
+    def scratch(self, count, place=0):
+        return super().scratch(count, self.current)
+
     def allocate(self, count):
         address = int(_cu(f"{count} bytes could not be allocated on device {self.current} of the program",
                           self.engine.driver.cuMemAllocAsync(count, self.stream)))

@@ -14,30 +14,12 @@ using base::CodeWriter;
 
 namespace {
 
-template <class Wanted>
-std::vector<const package::Step*> all_steps(const package::Package& package, const Wanted& wanted) {
-  std::vector<const package::Step*> found;
-  const auto add = [&](const package::StepList& list) {
-    for (const package::Step& step : list) {
-      if (wanted(step)) found.push_back(&step);
-    }
-  };
-  add(package.steps);
-  for (const package::StepList& list : package.step_lists) add(list);
-  return found;
-}
-
 size_t place_in(const std::vector<const package::Step*>& steps, const package::Step* step) {
   return static_cast<size_t>(std::find(steps.begin(), steps.end(), step) - steps.begin());
 }
 
 }  // namespace
 
-std::vector<const package::Step*> puts_of(const package::Package& package) {
-  return all_steps(package, [](const package::Step& step) {
-    return std::holds_alternative<package::IndexPut>(step) || std::holds_alternative<package::Scatter>(step);
-  });
-}
 std::vector<const package::Step*> sizes_read_by(const package::Package& package) {
   std::vector<const package::Step*> found;
   for (const package::Step& step : package.steps) {  // what a call computes, and branches and loops, is read in the run
@@ -57,8 +39,7 @@ bool starts_with_map(const package::Package& package) {
   return false;
 }
 bool has_launches(const package::Package& package) {
-  return !launches_of(package).empty() || !puts_of(package).empty() || !sizes_read_by(package).empty() ||
-         !package::device_copies(package).empty();
+  return !launches_of(package).empty() || !sizes_read_by(package).empty() || !package::device_copies(package).empty();
 }
 
 // By step, the buffers whose contents it looks at, in the order of the lists.
@@ -113,23 +94,19 @@ int64_t ElementSteps::number() const {
   return found == looked.end() ? -1 : found - looked.begin();
 }
 
-std::string ElementSteps::scratch() const {
-  return CodeWriter::text_of("launches.scratch[", place_in(puts_of(*program.package), step), "]");
-}
-
 void ElementSteps::index_put(const package::IndexPut& put) const {
   const auto scope = out.block("");
   std::string indices;
   for (const uint32_t index : put.indices) indices += (indices.empty() ? "{&" : ", {&") + named(index) + "}";
   out.line("const Index indices[] = {", indices, "};");
   out.line("CODETTA_OK(index_put(frame, ", kernel(), ", ", named(put.target), ", indices, ", put.indices.size(), ", ",
-           named(put.values), ", ", put.accumulate ? 1 : 0, ", ", scratch(), ", ", number(), "));");
+           named(put.values), ", ", put.accumulate ? 1 : 0, ", ", number(), "));");
 }
 
 void ElementSteps::scatter(const package::Scatter& scatter) const {
   out.line("CODETTA_OK(scatter(frame, ", kernel(), ", ", named(scatter.target), ", Index{&", named(scatter.index),
-           "}, ", named(scatter.source), ", ", scatter.dim, ", ", static_cast<int>(scatter.reduce), ", ", scratch(),
-           ", ", number(), "));");
+           "}, ", named(scatter.source), ", ", scatter.dim, ", ", static_cast<int>(scatter.reduce), ", ", number(),
+           "));");
 }
 
 // Tensors of the caller's may have any strides; where there is a kernel for these it is at hand.

@@ -24,14 +24,13 @@ std::vector<const package::LaunchKernel*> launches_of(const package::Package& pa
 
 void print_launches(CodeWriter& out, const Program& program) {
   const auto launches = launches_of(*program.package);
-  const size_t puts = puts_of(*program.package).size(), sizes = sizes_read_by(*program.package).size();
+  const size_t sizes = sizes_read_by(*program.package).size();
   if (!has_launches(*program.package)) return;
   const auto all = out.block_with("};", "struct Launches");
   for (size_t i = 0; i < launches.size(); ++i) {
     const package::Kernel& kernel = program.package->kernels[launches[i]->kernel];
     out.line("GpuLaunchOf<", kernel.entries.size(), ", ", kernel.epilogue.reductions.size(), "> launch_", i, ";");
   }
-  if (puts != 0) out.line("i64 scratch[", puts, "];  // of writes at indices, behind the temporaries");
   if (const size_t copies = package::device_copies(*program.package).size(); copies != 0)
     out.line("DeviceCopy copies[", copies, "];  // where what they bring lies in one piece");
   if (sizes != 0) out.line("i64 sizes[", sizes, "];  // as they were when the call began");

@@ -23,7 +23,6 @@ void print_gpu_kernel(base::CodeWriter& out, const Program& program, size_t prog
 std::string kernel_symbol(size_t program_index, size_t index);
 // Of the main list, then of the child lists.
 std::vector<const package::LaunchKernel*> launches_of(const package::Package& package);
-std::vector<const package::Step*> puts_of(const package::Package& package);        // writes at indices, likewise
 std::vector<const package::Step*> sizes_read_by(const package::Package& package);  // from device memory, likewise
 // Whether a map is the first that is launched, whatever sizes and values are: it can clear the counters of others.
 bool starts_with_map(const package::Package& package);
@@ -68,7 +67,6 @@ struct ElementSteps {
  private:
   [[nodiscard]] std::string named(uint32_t buffer) const;  // "v[3], \"x\""
   [[nodiscard]] int64_t number() const;                    // of the step, among what kernels look at; -1: it doesn't
-  [[nodiscard]] std::string scratch() const;
 };
 // Of operand `i` of a table of launches: what its gathered dims are.
 void print_gathered(base::CodeWriter& out, const std::string& table, size_t i, const package::Operand& operand,

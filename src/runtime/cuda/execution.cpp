@@ -133,8 +133,10 @@ Result<void> Execution::State::place() {
     return memory[which].placed_at + static_cast<uint64_t>(memory[which].temporary_bytes());
   };
   const auto scratch_of = [&](const auto& launch) {
-    return counters_of(launch.on_device) +
-           static_cast<uint64_t>(memory[launch.on_device].counter_bytes + launch.workspace_at);
+    const Memory& on = memory[launch.on_device];
+    int64_t at = on.counter_bytes;
+    if constexpr (requires { launch.piece_at; }) at += launch.has_piece() ? on.scratch_bytes + launch.piece_at : 0;
+    return counters_of(launch.on_device) + static_cast<uint64_t>(at);
   };
   Setup setup(*places);
   for (uint32_t which = 0; which < memory.size(); ++which) {

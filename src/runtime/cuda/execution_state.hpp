@@ -41,15 +41,17 @@ struct Execution::State {
   struct Memory {
     OffsetSpace own;
     int64_t pools_end = 0;  // a multiple of workspace_alignment
-    // Of all launches: each keeps counters of its own, which lie together behind the temporaries.
-    int64_t counter_bytes = 0, scratch_bytes = 0;
+    // Of all launches: each keeps counters of its own, which lie together behind the temporaries. What they need while
+    // they run lies behind those, at one place: they run one after the other. What copies between devices bring is read
+    // beside others, and lies behind that.
+    int64_t counter_bytes = 0, scratch_bytes = 0, piece_bytes = 0;
     DeviceBuffer workspace;       // none where it is the caller's
     DeviceAddress placed_at = 0;  // wherever it is
     FaultWord fault;              // of all launches; none where none of them looks at contents
     [[nodiscard]] int64_t temporary_bytes() const {
       return pools_end + (own.bytes() + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
     }
-    [[nodiscard]] int64_t bytes() const { return temporary_bytes() + counter_bytes + scratch_bytes; }
+    [[nodiscard]] int64_t bytes() const { return temporary_bytes() + counter_bytes + scratch_bytes + piece_bytes; }
   };
   // A Copy from one device to another, in row-major pieces: what lies in others is gathered in front, and scattered
   // behind.

@@ -51,9 +51,8 @@ class Launch {
   [[nodiscard]] const std::string& name() const { return kernel_->name; }
 
   int64_t workspace_bytes = 0;
-  int64_t workspace_at = 0;  // where its owner has put it, behind the counters of all launches
-  uint32_t on_device = 0;    // of the package: whose workspace
-  int64_t counters_at = 0;   // and those, behind the temporaries
+  uint32_t on_device = 0;   // of the package: whose workspace
+  int64_t counters_at = 0;  // and those, behind the temporaries
 
  private:
   struct Entry {

@@ -59,12 +59,13 @@ class StepLaunch {
   [[nodiscard]] Error error_of(const codetta::gpu::Fault& fault, const Bindings& bindings, FoundIn run) const;
   [[nodiscard]] const std::string& name() const { return function_name_; }
 
-  // Of a part of a Copy: where its piece lies.
+  // Of a part of a Copy: where its piece lies, which is its workspace, and no other launch's.
+  [[nodiscard]] bool has_piece() const { return part_ != Part::Whole; }
   [[nodiscard]] DeviceAddress piece() const { return piece_; }
 
   int64_t workspace_bytes = 0;
-  int64_t workspace_at = 0;  // where its owner has put it, behind the temporaries
-  uint32_t on_device = 0;    // of the package: whose workspace
+  int64_t piece_at = 0;    // where its owner has put that, among those of its device
+  uint32_t on_device = 0;  // of the package: whose workspace
 
  private:
   StepLaunch() = default;

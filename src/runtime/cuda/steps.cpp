@@ -369,10 +369,18 @@ class Execution::State::Preparing : PassiveSteps {
   Result<void> add_scratch(L& launch) {
     launch.on_device = scope_.back();
     Memory& on = s_.memory[launch.on_device];
-    const auto sum = base::checked_add(on.scratch_bytes, launch.workspace_bytes);
-    if (!sum || *sum > INT64_MAX / 4) return size_overflow("the workspace");
-    launch.workspace_at = on.scratch_bytes;
-    on.scratch_bytes = *sum;
+    if (launch.workspace_bytes > INT64_MAX / 8) return size_overflow("the workspace");
+    bool shared = true;
+    if constexpr (requires { launch.piece_at; }) {
+      if (launch.has_piece()) {
+        const auto sum = base::checked_add(on.piece_bytes, launch.workspace_bytes);
+        if (!sum || *sum > INT64_MAX / 8) return size_overflow("the workspace");
+        launch.piece_at = on.piece_bytes;
+        on.piece_bytes = *sum;
+        shared = false;
+      }
+    }
+    if (shared) on.scratch_bytes = std::max(on.scratch_bytes, launch.workspace_bytes);
     if constexpr (requires { launch.counters_at; }) {
       const auto counted = base::checked_add(on.counter_bytes, launch.counter_bytes());
       if (!counted || *counted > INT64_MAX / 8) return size_overflow("the workspace");

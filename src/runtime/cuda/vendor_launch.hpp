@@ -24,8 +24,7 @@ class VendorLaunch {
   [[nodiscard]] const std::string& name() const { return kernel_->name; }
 
   int64_t workspace_bytes = 0;
-  int64_t workspace_at = 0;  // where its owner has put it, behind the temporaries
-  uint32_t on_device = 0;    // of the package: whose workspace
+  uint32_t on_device = 0;  // of the package: whose workspace
 
  private:
   VendorLaunch() = default;

@@ -186,6 +186,30 @@ TEST_F(CudaExecution, ItemsWithOneBAreFurtherRows) {
   }
 }
 
+// Launches run one after the other: what each needs while it runs lies at one place, its counters at its own.
+TEST_F(CudaExecution, LaunchesShareWhatTheyNeedWhileTheyRun) {
+  auto package = make_package(256, 128, 100);
+  config(package).k_split = 3;
+  const auto launch = std::find_if(package.steps.begin(), package.steps.end(), [](const package::Step& step) {
+    return std::holds_alternative<package::LaunchKernel>(step);
+  });
+  ASSERT_NE(launch, package.steps.end());
+  const package::Step again = *launch;
+  package.steps.insert(launch + 1, again);
+  Execution execution = prepare(package, bind(256, 128, 100)).value();
+  EXPECT_EQ(execution.workspace_size(), 2 * 256 + 2 * 2 * 128 * 128 * 4);
+  ASSERT_TRUE(execution.run(nullptr));
+  ASSERT_EQ(fake_.launches.size(), 2U);
+  Params first{}, second{};
+  std::memcpy(&first, fake_.launches[0].parameters.data(), sizeof first);
+  std::memcpy(&second, fake_.launches[1].parameters.data(), sizeof second);
+  EXPECT_EQ(first.problem.slices, second.problem.slices);
+  EXPECT_EQ(
+      reinterpret_cast<std::byte*>(second.problem.counters) - reinterpret_cast<std::byte*>(first.problem.counters),
+      256);
+  EXPECT_EQ(static_cast<std::byte*>(first.problem.slices), reinterpret_cast<std::byte*>(second.problem.counters) + 256);
+}
+
 TEST_F(CudaExecution, SplitKHasZeroedCounters) {
   auto package = make_package(256, 128, 100);
   config(package).k_split = 3;
