@@ -213,6 +213,8 @@ class PackageWalk {
     if (buffers_[buffer].life != 0) return fmt::format("{} is given memory by two steps", name(buffer));
     if (Defect defect = all_known(b.shape)) return defect;
     if (Defect defect = all_known(b.strides)) return defect;
+    if (memory != BufferState::Memory::View && !b.begin.empty())
+      return fmt::format("{} is a slice, and is given memory of its own", name(buffer));
     set(buffer, {memory, buffers_[buffer].life + 1, 0, 0});
     return std::nullopt;
   }

@@ -268,6 +268,44 @@ TEST(PackageDefects, BuffersAndPools) {
   EXPECT_EQ(find_defect(p), "buffer 2: a size has no value");
 }
 
+// Views that have the strides of what they are a slice of.
+TEST(PackageDefects, Slices) {
+  const auto found = [](std::vector<Step> steps, auto change) {
+    Package p = base();
+    p.buffers[2].begin = {c(1)};
+    change(p);
+    p.steps.insert(p.steps.end(), steps.begin(), steps.end());
+    const std::string defect = find_defect(p).value_or("none");
+    const auto decoded = Package::decode(p.encode());
+    EXPECT_EQ(decoded.has_value(), defect == "none") << defect;
+    if (decoded) {
+      EXPECT_EQ(decoded->buffers[2].begin, p.buffers[2].begin);
+    }
+    return defect;
+  };
+  const auto none = [](Package&) {};
+  EXPECT_EQ(found({Reinterpret{0, 2}, Copy{2, 1}}, none), "none");
+  EXPECT_EQ(found({Allocate{3}, Reinterpret{3, 2}, Copy{2, 1}, Free{3}}, none), "none");
+  EXPECT_EQ(found({Allocate{2}}, none), "step 1 (allocate): buffer 2 (t0) is a slice, and is given memory of its own");
+  EXPECT_EQ(found({AllocateFromPool{2, 0, {}}}, none),
+            "step 1 (allocate_from_pool): buffer 2 (t0) is a slice, and is given memory of its own");
+  EXPECT_EQ(found({Allocate{3}, Reuse{3, 2}}, none),
+            "step 2 (reuse): buffer 2 (t0) is a slice, and is given memory of its own");
+  EXPECT_EQ(found({Reinterpret{7, 2}}, none),
+            "step 1 (reinterpret): buffer 2 (t0) is no slice of buffer 7 (index)");  // of another dtype
+  EXPECT_EQ(found({Reinterpret{0, 2}}, [](Package& p) { p.buffers[0].shape = {c(1), s("n")}; }),
+            "step 1 (reinterpret): buffer 2 (t0) is no slice of buffer 0 (x)");
+  EXPECT_EQ(found({Reinterpret{0, 2}}, [](Package& p) { p.buffers[2].begin = {s("late")}; }),
+            "step 1 (reinterpret): symbol late is not defined yet");
+  const char* const otherwise = "buffer 2: it is a slice, and lies otherwise";
+  EXPECT_EQ(found({}, [](Package& p) { p.buffers[2].begin = {c(1), c(1)}; }), otherwise);
+  EXPECT_EQ(found({}, [](Package& p) { p.buffers[2].strides = {c(2)}; }), otherwise);
+  EXPECT_EQ(found({}, [](Package& p) { p.buffers[2].offset = c(64); }), otherwise);
+  EXPECT_EQ(found({}, [](Package& p) { p.buffers[0].begin = {c(1)}; }), "buffer 0: it is a slice, and lies otherwise");
+  EXPECT_EQ(found({}, [](Package& p) { p.buffers[2].begin = {Dim::faulty(types::DimFault::overflow)}; }),
+            "buffer 2: a slice of it begins nowhere");
+}
+
 TEST(PackageDefects, SymbolsAndChecks) {
   using From = DefineSymbol::From;
   EXPECT_EQ(defect({DefineSymbol{"", 0, 0}}), "step 1 (define_symbol): a symbol has no name");
