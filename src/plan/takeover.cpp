@@ -119,7 +119,7 @@ bool may_write_at_once(const Plan& plan, const UnitProgram& program, uint32_t bl
     }
   }
   if (const auto* launch = std::get_if<package::LaunchKernel>(&unit.steps.back()))
-    return updates_in_place(plan, *launch, old, made);
+    return updates_in_place(plan, unit, *launch, old, made);
   return read_only_by_copies(unit, old);
 }
 

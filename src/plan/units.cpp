@@ -242,7 +242,7 @@ class Scheduler {
         for (size_t i = 0; i < launch->arguments.size(); ++i) {
           const uint32_t operand = launch->arguments[i];
           const bool loaded = i >= arguments.size() || !arguments[i].is_output;
-          if (loaded && program_.home[operand] != no_block && updates_in_place(plan_, *launch, operand, buffer))
+          if (loaded && program_.home[operand] != no_block && updates_in_place(plan_, unit, *launch, operand, buffer))
             operands.push_back(operand);
         }
       }
@@ -486,14 +486,20 @@ bool read_only_by_copies(const Unit& unit, uint32_t buffer) {
   return !other;
 }
 
-bool updates_in_place(const Plan& plan, const package::LaunchKernel& launch, uint32_t operand, uint32_t result) {
+bool updates_in_place(const Plan& plan, const Unit& unit, const package::LaunchKernel& launch, uint32_t operand,
+                      uint32_t result) {
   const auto& arguments = launch.arguments;
   const auto once = [&](uint32_t buffer) { return std::count(arguments.begin(), arguments.end(), buffer) == 1; };
   const auto index = [&](uint32_t buffer) {
     return static_cast<uint32_t>(std::find(arguments.begin(), arguments.end(), buffer) - arguments.begin());
   };
   const auto& product = launch.product;
-  if (product && product->reads(operand)) return false;
+  // A factor that is a slice of it has a name of its own.
+  const auto slices = [&](const package::Step& step) {
+    const auto* view = std::get_if<package::Reinterpret>(&step);
+    return view != nullptr && view->source == operand && product->reads(view->buffer);
+  };
+  if (product && (product->reads(operand) || std::any_of(unit.steps.begin(), unit.steps.end(), slices))) return false;
   if (operand == result || !once(operand) || !once(result)) return false;
   const Buffer &from = plan.buffers[operand], &to = plan.buffers[result];
   if (from.dtype != to.dtype || !(from.shape == to.shape)) return false;

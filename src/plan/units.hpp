@@ -45,8 +45,9 @@ void add_once(std::vector<uint32_t>& list, uint32_t buffer);
 void each_buffer(package::Step& step, const std::function<void(uint32_t&)>& f);
 // Whether the copies in front of a unit's other steps are the only ones of its own steps to name the buffer.
 bool read_only_by_copies(const Unit& unit, uint32_t buffer);
-// Whether the launch reads `operand` nowhere but at the element of `result` that it writes.
-bool updates_in_place(const Plan& plan, const package::LaunchKernel& launch, uint32_t operand, uint32_t result);
+// Whether the launch, a step of the unit, reads `operand` nowhere but at the element of `result` that it writes.
+bool updates_in_place(const Plan& plan, const Unit& unit, const package::LaunchKernel& launch, uint32_t operand,
+                      uint32_t result);
 
 // Puts the units of a block in the order that needs the least memory at once. Blocks inside are ordered before.
 Result<void> order_units(const Plan& plan, UnitProgram& program, uint32_t block, const SizeHint& hint);
