@@ -72,8 +72,9 @@ void RegionFinder::find_together(const std::vector<Together>& apart) {
   for (size_t r = 0; r < heads_.size(); ++r) {
     const Head& head = heads_[r];
     if (!options_.together || !head.product || !needed[head.node.index()]) continue;
-    // On GPUs a factor that may be made where it is read is worth more than an A that is read once.
-    if (options_.inside && !is_input(head.b.source)) continue;
+    // On GPUs a factor that may be made where it is read is worth more than an A that is read once, and the B of a
+    // further product is an operand of the kernel, a whole tensor.
+    if (options_.inside && (!is_input(head.b.source) || !head.b.view.empty())) continue;
     auto& sets = alike[{head.a.source.index(), head.a.transposed, device_of(head.node), head.depth}];
     const auto fits = [&](const std::vector<size_t>& set) {
       const Head& first = heads_[set[0]];
