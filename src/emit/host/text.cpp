@@ -40,24 +40,177 @@ std::string atom_text(const Atom& atom, const SymbolText& symbol) {
 
 // Words of C11, C23, C++20, and macros of the usual headers and compilers; sorted.
 constexpr std::array kept_words = {
-    "EOF",      "FILE",          "INFINITY",    "NAN",          "NULL",          "alignas",  "alignof",
-    "and",      "and_eq",        "asm",         "assert",       "auto",          "bitand",   "bitor",
-    "bool",     "break",         "case",        "catch",        "char",          "char16_t", "char32_t",
-    "char8_t",  "class",         "co_await",    "co_return",    "co_yield",      "compl",    "concept",
-    "const",    "const_cast",    "consteval",   "constexpr",    "constinit",     "continue", "decltype",
-    "default",  "delete",        "do",          "double",       "dynamic_cast",  "else",     "enum",
-    "errno",    "explicit",      "export",      "extern",       "false",         "float",    "for",
-    "friend",   "goto",          "if",          "inline",       "int",           "int16_t",  "int32_t",
-    "int64_t",  "int8_t",        "linux",       "long",         "main",          "mutable",  "namespace",
-    "new",      "noexcept",      "not",         "not_eq",       "nullptr",       "offsetof", "operator",
-    "or",       "or_eq",         "private",     "protected",    "public",        "register", "reinterpret_cast",
-    "requires", "restrict",      "return",      "short",        "signed",        "size_t",   "sizeof",
-    "static",   "static_assert", "static_cast", "stderr",       "stdin",         "stdout",   "struct",
-    "switch",   "template",      "this",        "thread_local", "throw",         "true",     "try",
-    "typedef",  "typeid",        "typename",    "typeof",       "typeof_unqual", "uint16_t", "uint32_t",
-    "uint64_t", "uint8_t",       "union",       "unix",         "unsigned",      "using",    "virtual",
-    "void",     "volatile",      "wchar_t",     "while",        "xor",           "xor_eq",
+    "BUFSIZ",
+    "CHAR_BIT",
+    "EDOM",
+    "EILSEQ",
+    "EOF",
+    "ERANGE",
+    "EXIT_FAILURE",
+    "EXIT_SUCCESS",
+    "FILE",
+    "HUGE_VAL",
+    "INFINITY",
+    "MB_CUR_MAX",
+    "NAN",
+    "NULL",
+    "alignas",
+    "alignof",
+    "and",
+    "and_eq",
+    "asm",
+    "assert",
+    "auto",
+    "bitand",
+    "bitor",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "char16_t",
+    "char32_t",
+    "char8_t",
+    "class",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "compl",
+    "concept",
+    "const",
+    "const_cast",
+    "consteval",
+    "constexpr",
+    "constinit",
+    "continue",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "dynamic_cast",
+    "else",
+    "enum",
+    "errno",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "i386",
+    "if",
+    "inline",
+    "int",
+    "int16_t",
+    "int32_t",
+    "int64_t",
+    "int8_t",
+    "intmax_t",
+    "intptr_t",
+    "linux",
+    "long",
+    "main",
+    "max_align_t",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "not_eq",
+    "nullptr",
+    "nullptr_t",
+    "offsetof",
+    "operator",
+    "or",
+    "or_eq",
+    "private",
+    "protected",
+    "ptrdiff_t",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "requires",
+    "restrict",
+    "return",
+    "short",
+    "signed",
+    "size_t",
+    "sizeof",
+    "static",
+    "static_assert",
+    "static_cast",
+    "stderr",
+    "stdin",
+    "stdout",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "typeof",
+    "typeof_unqual",
+    "uint16_t",
+    "uint32_t",
+    "uint64_t",
+    "uint8_t",
+    "uintmax_t",
+    "uintptr_t",
+    "union",
+    "unix",
+    "unreachable",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "wchar_t",
+    "while",
+    "xor",
+    "xor_eq",
 };
+
+// Macros and types of <stdint.h>, <limits.h> and <float.h> that are made alike: INT64_MAX, UINT_FAST8_WIDTH, DBL_MIN,
+// INT16_C, uint_least32_t.
+bool is_limit_or_width(std::string_view name) {
+  const auto without = [](std::string_view text, std::string_view begin) {
+    return text.starts_with(begin) ? text.substr(begin.size()) : text;
+  };
+  const auto counts_bits = [](std::string_view text) {
+    return text == "8" || text == "16" || text == "32" || text == "64";
+  };
+  const auto sized = [&](std::string_view text) {  // INT8, UINT_FAST16
+    text = without(text, "U");
+    if (!text.starts_with("INT")) return false;
+    return counts_bits(without(without(text.substr(3), "_LEAST"), "_FAST"));
+  };
+  constexpr std::array kinds = {"BOOL",       "CHAR",  "DBL",   "FLT",    "INT",     "INTMAX",  "INTPTR",
+                                "LDBL",       "LLONG", "LONG",  "MB_LEN", "PTRDIFF", "SCHAR",   "SHRT",
+                                "SIG_ATOMIC", "SIZE",  "SSIZE", "UCHAR",  "UINT",    "UINTMAX", "UINTPTR",
+                                "ULLONG",     "ULONG", "USHRT", "WCHAR",  "WINT"};
+  for (const std::string_view end : {"_MIN", "_MAX", "_WIDTH"}) {
+    if (!name.ends_with(end)) continue;
+    const std::string_view kind = name.substr(0, name.size() - end.size());
+    return sized(kind) || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  }
+  if (name.ends_with("_C")) {
+    const std::string_view kind = name.substr(0, name.size() - 2);
+    return sized(kind) || kind == "INTMAX" || kind == "UINTMAX";
+  }
+  for (const std::string_view begin : {"int_least", "int_fast", "uint_least", "uint_fast"}) {
+    if (name.starts_with(begin) && name.ends_with("_t"))
+      return counts_bits(name.substr(begin.size(), name.size() - begin.size() - 2));
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -186,7 +339,7 @@ std::string public_name_defect(std::string_view name) {
   if (!letter(name.front())) return "it begins with a digit";
   if (name.front() == '_' || name.find("__") != std::string_view::npos)
     return "names that begin with an underscore or hold two in a row belong to compilers";
-  if (std::find(kept_words.begin(), kept_words.end(), name) != kept_words.end())
+  if (std::find(kept_words.begin(), kept_words.end(), name) != kept_words.end() || is_limit_or_width(name))
     return "it is a word of C or C++, or of their headers";
   return {};
 }

@@ -59,12 +59,39 @@ TEST(HostText, CommentsStayOnTheirLine) {
 TEST(HostText, PublicNames) {
   for (const char* good : {"x", "w1", "hidden_state", "Batch", "a_b_c", "stream"})
     EXPECT_EQ(public_name_defect(good), "");
-  for (const char* bad : {"", "1x", "_x", "a__b", "int", "double", "class", "nullptr", "requires", "NULL", "a b", "a-b",
-                          "x;", "x\n", "\"",
+  for (const char* bad : {"",
+                          "1x",
+                          "_x",
+                          "a__b",
+                          "int",
+                          "double",
+                          "class",
+                          "nullptr",
+                          "requires",
+                          "NULL",
+                          "a b",
+                          "a-b",
+                          "x;",
+                          "x\n",
+                          "\"",
                           "gr\xc3\xb6\xc3\x9f"
                           "e",
-                          "int64_t", "errno"}) {
+                          "int64_t",
+                          "errno",
+                          "BUFSIZ",
+                          "unreachable"}) {
     EXPECT_NE(public_name_defect(bad), "") << bad;
+  }
+  for (const char* macro :
+       {"INT64_MAX",     "UINT8_MAX",  "INT_LEAST16_MIN", "UINT_FAST32_MAX", "INT_FAST64_WIDTH", "INT8_C",
+        "UINTMAX_C",     "INTPTR_MAX", "PTRDIFF_MIN",     "SIG_ATOMIC_MAX",  "SIZE_MAX",         "WCHAR_MAX",
+        "WINT_MIN",      "CHAR_BIT",   "INT_MAX",         "ULLONG_MAX",      "DBL_MAX",          "int_least8_t",
+        "uint_fast64_t", "ptrdiff_t",  "uintptr_t"}) {
+    EXPECT_EQ(public_name_defect(macro), "it is a word of C or C++, or of their headers") << macro;
+  }
+  for (const char* like : {"INT64", "INT7_MAX", "Q_MAX", "INTER_MAX", "INT_FASTER8_MAX", "K_C", "_C", "int_least9_t",
+                           "int_leastmost_t", "U_MAX", "null", "MAX"}) {
+    EXPECT_NE(public_name_defect(like), "it is a word of C or C++, or of their headers") << like;
   }
   EXPECT_NE(public_name_defect(std::string(129, 'a')), "");
 }
