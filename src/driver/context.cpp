@@ -53,7 +53,7 @@ Result<void> check_devices(const ContextOptions& options) {
     if (device < 0)
       return refused(fmt::format("there is no device {}", device), "the driver counts its devices from 0");
   }
-  if (devices.empty() || devices[0] == options.device) return {};
+  if (devices.empty() || options.device == 0 || devices[0] == options.device) return {};
   return refused(fmt::format("the first of `devices` is {}, and `device` is {}", devices[0], options.device),
                  "what runs on one device runs on the first of them");
 }
@@ -87,6 +87,7 @@ Result<Context> Context::make(const ContextOptions& wanted) {
         .help("leave out `cache_bytes`: it is 1 GiB; `cache_enabled` switches the cache off");
   }
   CODETTA_CHECK_OK(check_devices(options));
+  if (!options.devices.empty()) options.device = options.devices[0];
   CODETTA_CHECK_OK(check_paths(options));
   if (const std::string& compiler = options.cuda_compiler;
       !compiler.empty() && compiler != "nvrtc" && compiler != "nvcc" && !compiler.starts_with('/')) {

@@ -165,9 +165,21 @@ TEST_F(CudaProgramDevices, OptionsOutOfRange) {
   };
   EXPECT_EQ(refused({0, -1}, 0), "E0703 there is no device -1: the driver counts its devices from 0");
   EXPECT_EQ(refused(std::vector<int>(65), 0), "E0703 65 devices are too many: a program runs on 64 devices at most");
-  EXPECT_EQ(refused({1, 0}, 0),
-            "E0703 the first of `devices` is 1, and `device` is 0: what runs on one device runs on the first of them");
+  EXPECT_EQ(refused({1, 0}, 2),
+            "E0703 the first of `devices` is 1, and `device` is 2: what runs on one device runs on the first of them");
   EXPECT_EQ(refused({1, 0}, 1), "ran");
+}
+
+// Without `device`: what runs on one device runs on the first of them.
+TEST_F(CudaProgramDevices, DevicesAlone) {
+  ContextOptions wanted = options();
+  wanted.devices = {1, 0};
+  auto c = Context::make(wanted);
+  ASSERT_TRUE(c) << c.error().render();
+  EXPECT_EQ(c->options().device, 1);
+  EXPECT_EQ(Device::open(Backend::cuda, 0, *c)->info().ordinal, 1);
+  EXPECT_EQ(Device::open(Backend::cuda, 1, *c)->info().ordinal, 0);
+  EXPECT_EQ(outcome(run(*c)), "ran");
 }
 
 }  // namespace
