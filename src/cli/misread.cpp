@@ -116,6 +116,18 @@ Error miscounted(const CLI::App& verb, const std::string& name) {
                      "write " + name + " " + option->get_type_name());
 }
 
+// "--device excludes --devices", by the parser's words.
+Error excluded(const std::string& said) {
+  constexpr std::string_view between = " excludes ";
+  const size_t at = said.find(between);
+  std::string one = said.substr(0, at);
+  std::string other = at == std::string::npos ? "that option" : said.substr(at + between.size());
+  if (other.size() < one.size()) std::swap(one, other);  // both exclude each other: --device is left out
+  return usage_error(one + " is not for a command with " + other,
+                     one == "--device" ? "what runs on one device runs on the first of --devices" : "",
+                     "leave out " + one);
+}
+
 Error absent(const CLI::App& verb, const std::string& what) {
   if (verb.get_name() == "run" && what.starts_with("program"))
     return usage_error("program is required", "run runs programs", "name a file: codetta run PROGRAM.py");
@@ -156,9 +168,7 @@ Error misread(const CLI::App& app, const CLI::ParseError& error, const std::vect
     return unexpected(app, verb, rest);
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) return miscounted(verb, name);
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return absent(verb, said);
-  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
-    return usage_error("--device is not for a command with --devices",
-                       "what runs on one device runs on the first of --devices", "leave it out");
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) return excluded(said);
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr && colon != std::string::npos) {
     const CLI::Option* option = verb.get_option_no_throw(name);
     if (option != nullptr && !option->nonpositional()) return usage_error(said.substr(colon + 2), "", see_help(verb));

@@ -244,7 +244,8 @@ def in_our_words(folder, cache):
             if said not in done.stderr:
                 FAILURES.append(f"{option}: {done.stderr}")
     expect(2, "--device has no effect with the target cpu:avx2", "doctor", "--target", "cpu:avx2", "--device", 1)
-    expect(2, "--device is not for a command with --devices", "doctor", "--device", 1, "--devices", "1,0")
+    for both in (["--device", 1, "--devices", "1,0"], ["--devices", "1,0", "--device", 1]):
+        expect(2, "--device is not for a command with --devices\nnote: what runs on one device runs on the first of --devices\nhelp: leave out --device", "doctor", *both)
     expect(2, "--devices", "doctor", "--devices", "0,-1")
     expect(2, "--no-vendor has no effect with the target hip:gfx942", "emit", *SIZES, "--target", "hip:gfx942", "--no-vendor")
     expect(2, "--pack has no effect with the target cuda\nnote: it packs B, which kernels of GPUs read where it lies, and is for CPUs", "gemm", *SIZES, "--target", "cuda", "--pack")
