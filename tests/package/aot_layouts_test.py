@@ -143,6 +143,9 @@ for a in (x, turned(x)):
             want = np.maximum(x[:, 8:16] @ w[2, 16:, 3:11], 0)
             for got, right in ((q, x @ w[1]), (r, want), (s, want @ c[5:25:2].T)):
                 assert np.allclose(got, right, atol=1e-4), (a.strides, b.strides, d.strides)
+for b, d in ((np.concatenate([w, w[:1]]), c), (w, c[:4]), (w, np.concatenate([c, c[:1]]))):
+    assert module.call(x, b, d, q, r, s) != 0, (b.shape, d.shape)
+    assert ("w" if d is c else "c") + " does not fit" in str(module.get_last_error()), module.get_last_error()
 """
 
 
@@ -365,6 +368,11 @@ class Layouts(unittest.TestCase):
                 for name in "qrs":
                     for got, want in zip(laid[name].values(), flat[name].values()):
                         self.assertAlmostEqual(got, want, 4, f"{name}, {moved}, {turn}")
+        # What is read through slices alone has to be what the program declares all the same.
+        for name, shape in (("w", (4, 24, 16)), ("c", (41, 8)), ("c", (40, 9))):
+            other = Laid(None, shape, [math.prod(shape[d + 1:]) for d in range(len(shape))], 0)
+            self.assertEqual(call({**flat, name: other}), -2, shape)
+            self.assertIn(f"E0610: {name} does not fit: it is f32", library.text())
         if importlib.util.find_spec("numpy") is None:
             self.skipTest("there is no NumPy")
         (WORK / "slices_module.py").write_text(codetta("emit", WORK / "slices.py", "--what=python").stdout)

@@ -208,6 +208,7 @@ class PythonPrinter : PythonLaunches {
   Result<void> operator()(const Reinterpret& s) {
     const Buffer& b = p_.buffers[s.buffer];
     if (!b.begin.empty()) {
+      shaped(s.source);
       line(fmt::format("v{} = _slice(v{}, {}, {}, {})", s.buffer, s.source, tuple(b.begin), tuple(b.shape),
                        name(s.buffer)));
       return {};

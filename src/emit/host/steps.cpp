@@ -157,6 +157,10 @@ class StepPrinter : public StepBase {
     if (at != selected_.end()) out_.line(parts_.open_parts() ? "if (frame.running) " : "", at->second);
   }
   void operator()(const package::LoadConstant&) {}  // when the library starts
+  void operator()(const package::Reinterpret& step) {
+    if (!package_.buffers[step.buffer].begin.empty()) print_fits(step.source);  // no launch sees but the slice
+    StepBase::operator()(step);
+  }
   void operator()(const package::Copy& step) {
     bool strided = false;
     for (const uint32_t buffer : {step.source, step.target}) {
