@@ -101,15 +101,22 @@ class _DevicesCall(_Call):
                 engine.contexts[handle] = _Context(engine)
         return _OneDevice(handle, engine.contexts[handle])
 
+    def in_capture(self, one):
+        """Whether streams of a set are part of another stream's capture, as they are until that ends."""
+        status, captures = self.engine.driver.cuStreamIsCapturing(one.streams[1])
+        return int(status) != 0 or int(captures) != 0
+
     def take_set(self):
         handles = [one.handle for one in self.devices]
         with self.engine.lock:
-            for found in self.sets:
-                if found.handles == handles and (found.caller == self.stream or len(self.sets) > 15):
-                    found.caller = self.stream
-                    self.sets.remove(found)
-                    self.set = found
-                    break
+            fitting = [one for one in self.sets if one.handles == handles]
+            found = next((one for one in fitting if one.caller == self.stream), None)
+            if found is None and len(self.sets) > 15:
+                found = next((one for one in fitting if not self.in_capture(one)), None)
+            if found is not None:
+                found.caller = self.stream
+                self.sets.remove(found)
+                self.set = found
         if self.set is None:
             self.set = _DeviceSet(self)
         for one, stream in list(zip(self.devices, self.set.streams))[1:]:

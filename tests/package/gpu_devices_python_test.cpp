@@ -108,6 +108,22 @@ TEST_F(DevicesPython, WhatIsStridedGoesInOnePiece) {
   EXPECT_EQ(seen.launches, moves);
 }
 
+// More streams than are kept for: what is part of a capture is not taken by calls of other streams until that ends.
+TEST_F(DevicesPython, CapturesOfManyStreams) {
+  DevicesPackage p;
+  const std::vector<types::Dim> shape{size(8)};
+  const uint32_t x = p.buffer("x", Role::Argument, 0, DType::f32, shape),
+                 y = p.buffer("y", Role::Output, 1, DType::f32, shape);
+  p.put(Copy{x, y}, Return{});
+  const std::string line = write("many", *p.done()) + " f32:8 f32:8@device1\n";
+  if (!run(line, {"captured=20"})) GTEST_SKIP() << "no numpy";
+  const Seen seen = look("many");
+  EXPECT_EQ(seen.result, " 0");
+  EXPECT_EQ(seen.wrong, "");
+  EXPECT_EQ(seen.left.substr(0, 6), " 7 21 ")
+      << "a stream for each capture and for the call in none; the last takes one";
+}
+
 TEST_F(DevicesPython, ConstantsPredicatesAndSizesOfEachDevice) {
   DevicesPackage p;
   const types::Dim n = types::Dim::symbol("n");

@@ -61,7 +61,7 @@ class Tensor(Memory):
 
 
 def main():
-    further, turns = [], 1
+    further, turns, captured = [], 1, 0
     for failing in sys.argv[2:]:
         name, status = failing.split("=")
         if name == "capability":
@@ -74,6 +74,8 @@ def main():
             further.append(int(status) if status.isdigit() else status)
         elif name == "turns":
             turns = int(status)
+        elif name == "captured":  # calls in front, each on a stream that is being captured
+            captured = int(status)
         else:
             driver.FAIL[name] = int(status)
     for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
@@ -100,10 +102,24 @@ def main():
         driver.ALIVE.clear()
         if further and module.set_further_devices(further) != 0:
             print(module.get_last_error())
+
+        def call_on(stream):
+            driver.STREAMS[stream] = driver.HOME
+            if module.call(*arguments, stream=stream) != 0:
+                print(module.get_last_error())
+            driver.end_of_work()
+
+        for stream in range(2000, 2000 + captured):
+            driver.CAPTURES[stream] = stream
+            call_on(stream)
         for _ in range(turns):
             code = module.call(*arguments)
             sets = getattr(getattr(module, "_DevicesCall", None), "sets", [])
             driver.look_behind({one for found in sets for one in found.events + found.streams[1:]})
+        if captured:
+            driver.CAPTURES.clear()
+            driver.end_of_work()
+            call_on(3000)
         if module._engine is not None:
             check_returns(module._engine.lib)
         lines = [f"result {code} {module.get_last_error()}".strip()]

@@ -293,7 +293,10 @@ TEST(PackageDefects, Slices) {
             "step 2 (reuse): buffer 2 (t0) is a slice, and is given memory of its own");
   EXPECT_EQ(found({Reinterpret{7, 2}}, none),
             "step 1 (reinterpret): buffer 2 (t0) is no slice of buffer 7 (index)");  // of another dtype
-  EXPECT_EQ(found({Reinterpret{0, 2}}, [](Package& p) { p.buffers[0].shape = {c(1), s("n")}; }),
+  EXPECT_EQ(found({Reinterpret{0, 2}},
+                  [](Package& p) {
+                    p.buffers[0].shape = {c(1), s("n")};
+                  }),
             "step 1 (reinterpret): buffer 2 (t0) is no slice of buffer 0 (x)");
   EXPECT_EQ(found({Reinterpret{0, 2}}, [](Package& p) { p.buffers[2].begin = {s("late")}; }),
             "step 1 (reinterpret): symbol late is not defined yet");

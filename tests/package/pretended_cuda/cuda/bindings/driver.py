@@ -16,7 +16,8 @@ HOME = 7  # the context of the thread, of device 0; primary ones are 100 and on
 CURRENT = [HOME]
 STREAMS = {0: HOME}  # stream -> context
 ALIVE = set()  # streams and events that are made and not destroyed
-EVENTS = {}  # event -> [context, what has ended before it, by stream]
+EVENTS = {}  # event -> [context, what has ended before it, by stream, the capture that it is of]
+CAPTURES = {}  # stream -> the stream whose capture it is part of
 WRONG = []  # work of a wrong device, memory of another one, streams on the same memory that nothing orders
 _SEEN, _USES, _HOST = {}, {}, {}  # by stream what has ended before; by memory the last use by stream; what the host waited for
 PLACES = {}  # address -> (memory type, managed, device) of what lies elsewhere than in this device's memory
@@ -193,7 +194,7 @@ def cuStreamCreate(flags):
 
 def cuEventCreate(flags):
     event = 5000 + len(EVENTS)
-    EVENTS[event] = [CURRENT[0], {}]
+    EVENTS[event] = [CURRENT[0], {}, None]
     return _made("cuEventCreate", event)
 
 
@@ -210,7 +211,7 @@ def cuEventDestroy(event):
 def cuEventRecord(event, stream):
     if EVENTS[event][0] != STREAMS[int(stream)]:
         WRONG.append("an event is recorded on another device")
-    EVENTS[event][1] = dict(_begin(int(stream)))
+    EVENTS[event][1:] = dict(_begin(int(stream))), CAPTURES.get(int(stream))
     return (_call("cuEventRecord"),)
 
 
@@ -218,7 +219,22 @@ def cuStreamWaitEvent(stream, event, flags):
     status = _call("cuStreamWaitEvent")
     if not int(status):
         _join(_begin(int(stream)), EVENTS[event][1])
+        capture = EVENTS[event][2]
+        if CAPTURES.get(int(stream), capture) != capture:
+            WRONG.append("a stream of a capture waits for an event of another one, or of none")
+        elif capture is not None:
+            CAPTURES[int(stream)] = capture
     return (status,)
+
+
+def cuStreamIsCapturing(stream):
+    return _call("cuStreamIsCapturing"), int(int(stream) in CAPTURES)
+
+
+def end_of_work():
+    """The host has waited for all streams."""
+    for seen in _SEEN.values():
+        _join(_HOST, seen)
 
 
 def cuStreamSynchronize(stream):
@@ -232,7 +248,6 @@ def cuMemFreeAsync(address, stream):
 
 
 cuInit = _simple("cuInit")
-cuStreamIsCapturing = _simple("cuStreamIsCapturing", 0)
 cuDeviceGetName = _simple("cuDeviceGetName", b"Pretended GPU 0\0\0")
 cuFuncSetAttribute = _simple("cuFuncSetAttribute")
 cuOccupancyMaxActiveBlocksPerMultiprocessor = _simple("cuOccupancyMaxActiveBlocksPerMultiprocessor", 1)
