@@ -156,7 +156,7 @@ class Explainer {
           "it is factor {} of the product in line {} ({} x {} x {}), where each element is used {} times; {}",
           a ? "A" : "B", product_line(to), reader.m.to_string(), reader.n.to_string(), reader.product->k.to_string(),
           (a ? reader.n : reader.m).to_string(),
-          is_product(from) ? "a kernel computes one product" : "a product reads its factors from memory");
+          is_product(from) ? "a kernel computes one product" : "the product reads it from memory");
       if (!is_product(from)) boundary.code = static_cast<uint16_t>(diag::Code::outside_product);
       result_.boundaries.push_back(std::move(boundary));
       return;
@@ -242,8 +242,10 @@ class Explainer {
       if (result_.launches[k] == nullptr || !is_product(k)) continue;
       const package::Product& product = *result_.launches[k]->product;
       by_factor[{product.a, true, product.a_transposed}].push_back(k);
-      for (size_t p = 0; p < product.products(); ++p)
-        by_factor[{product.factor_b(p), false, product.b_transposed}].push_back(k);
+      for (size_t p = 0; p < product.products(); ++p) {
+        std::vector<size_t>& kernels = by_factor[{product.factor_b(p), false, product.b_transposed}];
+        if (kernels.empty() || kernels.back() != k) kernels.push_back(k);
+      }
     }
     for (auto& [key, kernels] : by_factor) {
       if (kernels.size() < 2) continue;

@@ -135,17 +135,13 @@ std::string ExplainView::value_name(ir::NodeId node) const {
 }
 
 std::string ExplainView::shared_text(const SharedFactor& shared) const {
-  std::vector<std::string> others;
-  for (const uint32_t other : shared.others) others.push_back(plan_.buffers[other].name);
-  if (plan_.target.backend == Backend::cpu) {
-    return fmt::format(
-        "kernels {} multiply the same {} {} with {} and are not computed together; {} of it are read again",
-        listed(shared.kernels), shared.is_a ? "A" : "B", plan_.buffers[shared.buffer].name, listed(others),
-        bytes_text(shared.again));
+  std::vector<std::string> others;  // once each: slices of a tensor have its name
+  for (const uint32_t other : shared.others) {
+    const std::string& name = plan_.buffers[other].name;
+    if (std::find(others.begin(), others.end(), name) == others.end()) others.push_back(name);
   }
   return fmt::format(
-      "kernels {} multiply the same {} {}; a kernel computes one product, and {} are buffers of their "
-      "own, which no kernel reads as one factor; {} of it are read again",
+      "kernels {} multiply the same {} {} with {} and are not computed together; {} of it are read again",
       listed(shared.kernels), shared.is_a ? "A" : "B", plan_.buffers[shared.buffer].name, listed(others),
       bytes_text(shared.again));
 }

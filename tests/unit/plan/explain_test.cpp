@@ -221,6 +221,28 @@ TEST(Explain, AnExtraUserKeepsTheValueInMemory) {
   EXPECT_NE(text.find("where each element is used 64 times"), std::string::npos) << text;
 }
 
+// Products of one B: the same words on every target, which computes products of one A together.
+TEST(Explain, ProductsOfOneFactorApart) {
+  for (const char* target : {"cpu:avx2", "cuda:sm_90a"}) {
+    const Plan plan = plan_of(
+        "def f(x: f32[\"m\", 64], z: f32[\"n\", 64], w: f32[64, 64]):\n    a = softmax(x @ w)\n"
+        "    b = relu(z @ w)\n    c = relu(a @ w)\n    return b, c\n",
+        {}, target);
+    const ProgramExplanation facts = explained(plan);
+    ASSERT_EQ(facts.shared.size(), 1U) << target;
+    EXPECT_EQ(facts.shared[0].kernels.size(), 3U) << target;
+    const std::string text = explain_text(plan, "f", names_for(plan), {});
+    EXPECT_NE(text.find(" multiply the same B w with x, z and t"), std::string::npos) << text;
+    EXPECT_NE(text.find(" and are not computed together; 32768 bytes of it are read again\n"), std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("no kernel reads as one factor"), std::string::npos) << text;
+  }
+  const Plan made = plan_of("def f(x: f32[\"m\", 64], w: f32[64, 64]):\n    y = relu((x * 2.0) @ w)\n    return y\n");
+  const std::string text = explain_text(made, "f", names_for(made), {});
+  EXPECT_NE(text.find("where each element is used 64 times; the product reads it from memory\n"), std::string::npos)
+      << text;
+}
+
 TEST(Explain, TheDecoderBlock) {
   const Plan plan = plan_of(program_example("llama_block"), {{"b", 4}, {"s", 128}});
   const ProgramExplanation facts = explained(plan);
