@@ -203,7 +203,7 @@ inline Status find_piece(GpuFrame& frame, const View& view, View& piece, i64& of
   char* memory = static_cast<char*>(unplaced());
   if (!frame.running) {
     const Number end = Number(frame.piece_bytes) + bytes;
-    if (end.bad || end.value > int64_max / 4) return fail(bad_sizes, "E0603: the size of the workspace overflows");
+    if (end.bad || end.value > int64_max / 8) return fail(bad_sizes, "E0603: the size of the workspace overflows");
     offset = frame.piece_bytes;
     frame.piece_bytes = end.value;
   } else {

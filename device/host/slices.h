@@ -18,7 +18,7 @@ Status slice(View& view, const View& source, const Number (&begin)[n], const Num
                   static_cast<long long>(sizes[i].value), static_cast<long long>(begin[i].value),
                   static_cast<long long>(source.size[i]));
     view.size[i] = sizes[i].value;
-    first += begin[i].value * source.stride[i];
+    if (sizes[i].value != 0) first += begin[i].value * source.stride[i];
   }
   if (!source.empty()) view.data += first * dtype_bytes(view.dtype);
   return ok;

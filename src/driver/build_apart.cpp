@@ -2,6 +2,7 @@
 #include "driver/build_apart.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/digest.hpp"
@@ -39,7 +40,10 @@ std::vector<Callers> callers_of(const emit::host::Program& program, const plan::
     }
   };
   const auto look = [&](const package::StepList& list) {
+    std::map<uint32_t, uint32_t> whole;  // by slice: what it is of
     for (const package::Step& step : list) {
+      const auto* view = std::get_if<package::Reinterpret>(&step);
+      if (view != nullptr && !plan.buffers[view->buffer].begin.empty()) whole[view->buffer] = view->source;
       const auto* launch = std::get_if<package::LaunchKernel>(&step);
       if (launch == nullptr) continue;
       add(launch->kernel, launch->arguments);
@@ -47,8 +51,9 @@ std::vector<Callers> callers_of(const emit::host::Program& program, const plan::
       for (const package::Prologue& made : launch->product->b_made) add(made.kernel, made.arguments);
       const uint32_t k = kernel_of[launch->kernel];
       const auto* config = std::get_if<package::CpuGemmConfig>(&program.package->kernels[k].config);
+      const auto slice = whole.find(launch->product->a);
       if (config != nullptr && config->family == package::CpuFamily::Fused)
-        all[k].rows = all[k].rows || of_caller(launch->product->a);
+        all[k].rows = all[k].rows || of_caller(slice == whole.end() ? launch->product->a : slice->second);
     }
   };
   look(plan.steps);

@@ -93,7 +93,8 @@ Result<StaticView> slice_of(const package::Package& package, const TensorView& s
           .help("bind tensors of the declared shapes");
     }
     view.strides.push_back(stride);
-    view.offset += *begin * stride * dtype_size(buffer.dtype);
+    // A dim without elements may begin behind the last, and lie anyhow.
+    if (form.shape[d] != 0) view.offset += *begin * stride * dtype_size(buffer.dtype);
   }
   return view;
 }
