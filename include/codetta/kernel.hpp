@@ -38,8 +38,8 @@ struct ContextOptions {
   double compile_timeout_seconds = 60;  // of one run of the compiler (E0505); above 0, to 86400 (else E0703)
   int device = 0;                       // the GPU that kernels run on, as CUDA_ or HIP_VISIBLE_DEVICES numbers them
   // The GPUs of programs over several devices, in the program's order; one may stand there more than once, so that {0,
-  // 0} runs a program of two on one GPU. Empty: `device` and those behind it. Otherwise the first is `device`, and
-  // there are 64 at most (else E0703).
+  // 0} runs a program of two on one GPU. Empty: `device` and those behind it. Otherwise `device` is 0 or the first of
+  // them, which it becomes, and there are 64 at most (else E0703).
   std::vector<int> devices{};
   std::string cuda_home{};    // folder of a CUDA toolkit, searched before the usual places
   std::string cuda_driver{};  // file of the NVIDIA driver's library; "" = libcuda.so.1 by the loader

@@ -166,7 +166,9 @@ uint32_t ProgramPlanner::add_view(uint32_t source, const std::vector<size_t>& or
   // An output lies as the caller's memory does.
   for (size_t d = 0; from.role == package::Buffer::Role::Output && shape == nullptr && d < steps.size(); ++d) {
     const auto dim = static_cast<int32_t>(d);
-    steps[d] = Dim::symbol(user_strides_[{source, dim}] = stride_symbol(source, dim));
+    std::string& symbol = user_strides_[{source, dim}];
+    if (symbol.empty()) symbol = stride_symbol(source, dim);
+    steps[d] = Dim::symbol(symbol);
   }
   package::Buffer view{from.name + "_view", package::Buffer::Role::Temporary, from.dtype, false, {}, {}};
   view.device = from.device;
