@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
-#include "diag/display.hpp"
 #include "driver/context.hpp"
 #include "runtime/cuda/cublaslt.hpp"
 #include "runtime/cuda/device.hpp"
@@ -168,13 +167,6 @@ void add_cutlass(std::vector<Finding>& findings) {
 }
 
 }  // namespace
-
-std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
-  if (std::find(candidates.begin(), candidates.end(), word) != candidates.end()) return {};
-  return diag::nearest(word, candidates);
-}
-
-std::string displayable(std::string_view text) { return diag::displayable(text); }
 
 std::vector<Finding> diagnose(Context& context) {
   driver::ContextState& state = *context.shared_state();
