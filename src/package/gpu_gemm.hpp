@@ -25,15 +25,9 @@ enum class GpuFamily : uint8_t {
 };
 inline constexpr int gpu_families = 9;
 // Whether kernels of the family compute several products of one A (EpilogueProgram::more_b).
-inline bool shares_a(GpuFamily family) {
-  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Sm90 ||
-         family == GpuFamily::Stream;
-}
+bool shares_a(GpuFamily family);
 // Whether kernels of the family compute A (else B) where they read it (EpilogueProgram::factors).
-inline bool makes_factor(GpuFamily family, bool is_a) {
-  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Stream ||
-         (family == GpuFamily::Sm90 && is_a);
-}
+bool makes_factor(GpuFamily family, bool is_a);
 std::string_view name_of(GpuFamily family);  // "simt", "sm80", ..., "mfma", "wmma", "simdgroup"
 
 // Bounds of every configuration, so that what is read from a file cannot ask for absurd launches.

@@ -31,6 +31,17 @@ std::string_view name_of(CpuFamily family) {
   constexpr std::string_view names[] = {"packed", "in_place", "convert", "fused"};
   return names[static_cast<size_t>(family)];
 }
+
+bool shares_a(GpuFamily family) {
+  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Sm90 ||
+         family == GpuFamily::Stream;
+}
+
+bool makes_factor(GpuFamily family, bool is_a) {
+  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Stream ||
+         (family == GpuFamily::Sm90 && is_a);
+}
+
 std::string_view name_of(GpuFamily family) {
   constexpr std::string_view names[] = {"simt",   "sm80", "sm90", "stream",   "sm100",
                                         "vendor", "mfma", "wmma", "simdgroup"};
