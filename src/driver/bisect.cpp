@@ -14,6 +14,7 @@
 #include "driver/bisect_nested.hpp"
 #include "driver/host_copy.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/planned_graph.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
 #include "driver/step_records.hpp"
@@ -185,7 +186,8 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   how.seed = options.seed;
   CODETTA_TRY(how.functions, functions_of(options.given));
   add_given_sizes(graph, options.given, how.sizes);
-  CODETTA_TRY(const Passes passes, compare_passes(graph, state.debug.passes, inputs, how));
+  CODETTA_TRY(const ir::Graph planned, graph_for(graph, target));
+  CODETTA_TRY(const Passes passes, compare_passes(planned, state.debug.passes, inputs, how));
 
   CODETTA_TRY(const CompiledProgram compiled,
               compile(program, target, size_hints.empty() ? shapes.symbols : size_hints, context));

@@ -30,6 +30,7 @@
 #include "driver/build_tune.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/output_folder.hpp"
+#include "driver/planned_graph.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
@@ -244,7 +245,8 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     const ProgramState& state = *Program::Access::state(one);
     CODETTA_TRY(const auto fixed, constant_hints(state.graph, planned.values));
     CODETTA_TRY(const SizeSets sizes, size_sets(hints_of(state.graph, fixed, options.size_hints)));
-    CODETTA_TRY(opt::Optimized optimized, opt::optimize(state.graph));
+    CODETTA_TRY(const ir::Graph graph, graph_for(state.graph, target));
+    CODETTA_TRY(opt::Optimized optimized, opt::optimize(graph));
     const auto own = [&](const ir::GraphInput& input) { return is_constant(planned.values, input.name); };
     if (gpu) {  // those that several devices read lie on each, and are copied in no call
       CODETTA_TRY(optimized.graph, ir::with_inputs_on_devices(std::move(optimized.graph), own));

@@ -5,6 +5,7 @@
 #include "driver/build_id.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/package_entry.hpp"
+#include "driver/planned_graph.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
@@ -21,7 +22,8 @@ Result<std::string> explain(const Program& program, const Target& target,
   driver::ContextState& machine = *context.shared_state();
   CODETTA_TRY(const Target resolved, driver::resolve_target(machine, target));
   CODETTA_CHECK_OK(driver::check_hints(state.graph, size_hints));
-  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.graph, machine.debug.passes));
+  CODETTA_TRY(const ir::Graph graph, driver::graph_for(state.graph, resolved));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph, machine.debug.passes));
   CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, resolved, machine.machine(resolved), size_hints,
                                                   state.user_sources, plan::Alignment::Hinted, state.numerics));
   driver::pick_configurations(plan, size_hints, driver::load_user_tuning(machine, state.user_sources, resolved));

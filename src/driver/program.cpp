@@ -18,6 +18,7 @@
 #include "driver/kernel_state.hpp"
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
+#include "driver/planned_graph.hpp"
 #include "driver/problem.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_kernels.hpp"
@@ -84,7 +85,8 @@ Result<runtime::Bindings> bind(const package::Package& package, const ir::Graph&
 
 // What `debug` of the context asks for is told as it is made.
 Result<plan::Plan> plan_of(const CompiledProgramState& state, const DebugSwitches& debug) {
-  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state.program->graph, state.context->debug.passes));
+  CODETTA_TRY(const ir::Graph graph, graph_for(state.program->graph, state.target));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph, state.context->debug.passes));
   if (debug.time_passes) {
     for (const opt::PassRecord& pass : optimized.passes) state.context->log(time_line(pass));
   }
@@ -509,7 +511,8 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
     first.argument.clear();
     return Error(std::move(found));
   }
-  const auto optimized = opt::optimize(state.program->graph, state.context->debug.passes);
+  const auto made = driver::graph_for(state.program->graph, state.target);
+  const auto optimized = made ? opt::optimize(*made, state.context->debug.passes) : made.error();
   if (!optimized || node >= optimized->graph.size()) return Error(std::move(found));
   const ir::Graph& graph = optimized->graph;
   const auto id = ir::NodeId(static_cast<uint32_t>(node));
@@ -721,7 +724,8 @@ Result<void> CompiledProgram::run(const std::vector<NamedArgument>& arguments, S
 
 Result<std::string> CompiledProgram::html_report() const {
   const base::DefaultFloats floats;
-  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(state_->program->graph, state_->context->debug.passes));
+  CODETTA_TRY(const ir::Graph graph, driver::graph_for(state_->program->graph, state_->target));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph, state_->context->debug.passes));
   CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
   CODETTA_TRY(const std::string source, emit(Stage::Source));
   const plan::EmittedKernels emitted =

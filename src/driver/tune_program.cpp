@@ -13,6 +13,7 @@
 #include "driver/configuration_trial.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/placed_tensor.hpp"
+#include "driver/planned_graph.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
 #include "driver/trial.hpp"
@@ -52,7 +53,8 @@ class ProgramTuning {
       CODETTA_TRY(device_, Device::open(target_.backend, context_));
       trials_.begin();
     }
-    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(program_->graph, state_.debug.passes));
+    CODETTA_TRY(const ir::Graph graph, graph_for(program_->graph, target_));
+    CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph, state_.debug.passes));
     CODETTA_TRY(plan_, plan::plan_program(optimized.graph, target_, state_.machine(target_), sizes_,
                                           program_->user_sources, plan::Alignment::Hinted, program_->numerics));
     CODETTA_TRY(std::vector<UserCall> calls, user_calls(plan_, optimized.graph, sizes_));

@@ -52,7 +52,9 @@ Result<ir::Graph> reduce_products(const ir::Graph& graph, std::vector<Fired>& fi
                   std::all_of(graph.operands(products[0]).begin(), graph.operands(products[0]).end(),
                               [&](NodeId factor) { return graph.node(factor).op == Op::input; });
   for (uint32_t i = 0; i < graph.size() && epilogue; ++i) epilogue = folds(graph.type(NodeId(i)).shape);
-  std::vector<Rule> rules(dims_rules().begin(), dims_rules().end());
+  // Dims that are merged for a reduction are no longer those of its product.
+  std::vector<Rule> rules(behind_product_rules().begin(), behind_product_rules().end());
+  rules.insert(rules.end(), dims_rules().begin(), dims_rules().end());
   if (!epilogue) rules.insert(rules.end(), product_rules().begin(), product_rules().end());
   return run_rules(graph, rules, fired);
 }

@@ -277,6 +277,43 @@ Rewrite reduction_of_one(const Candidate& n, RuleContext& x) {
   return ones ? x.as(n.operands[0], n.type) : Rewrite{};
 }
 
+// Whether it is made element by element of a product of this shape.
+bool is_made_of_product(NodeId node, const std::vector<Dim>& shape, RuleContext& x) {
+  constexpr size_t most_looked_at = 64;
+  std::vector<NodeId> left{node}, seen;
+  while (!left.empty() && seen.size() < most_looked_at) {
+    const NodeId at = left.back();
+    left.pop_back();
+    if (x.type(at).shape != shape || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
+    if (x.op(at) == Op::matmul) return true;
+    seen.push_back(at);
+    if (!types::op_info(x.op(at)).elementwise()) continue;
+    left.insert(left.end(), x.operands(at).begin(), x.operands(at).end());
+  }
+  return false;
+}
+
+// The gradient of a bias behind a product of items: its kernel reduces the rows of each item, and a small one the
+// items.
+Rewrite reduction_of_items(const Candidate& n, RuleContext& x) {
+  if (n.op != Op::reduce_sum && n.op != Op::reduce_max && n.op != Op::reduce_min) return {};
+  const std::vector<Dim> shape = x.type(n.operands[0]).shape;
+  const std::vector<int32_t> dims = std::get_if<ir::ReduceAttr>(&n.attr)->dims;
+  const auto last = static_cast<int32_t>(shape.size()) - 1;
+  const auto items = std::count_if(shape.begin(), shape.end() - std::min<std::ptrdiff_t>(2, last + 1),
+                                   [](const Dim& dim) { return !is_one(dim); });
+  if (last < 2 || dims.size() != static_cast<size_t>(last) || items == 0) return {};
+  for (int32_t d = 0; d < last; ++d) {  // sorted: all but the last one
+    if (dims[static_cast<size_t>(d)] != d) return {};
+  }
+  if (is_one(shape[shape.size() - 2]) || !is_made_of_product(n.operands[0], shape, x)) return {};
+  ir::TensorType rows{n.type.dtype, n.type.weak, shape};
+  rows.shape[shape.size() - 2] = Dim::constant(1);
+  std::vector<int32_t> outer(dims.begin(), dims.end() - 1);
+  const NodeId of_rows = x.add({n.op, n.operands, ir::ReduceAttr{ir::ReduceAxis::Dims, {last - 1}}, rows});
+  return Candidate{n.op, {of_rows}, ir::ReduceAttr{ir::ReduceAxis::Dims, std::move(outer)}, n.type};
+}
+
 // Of what has no elements none is looked for: dims that no division tells apart matter to nobody.
 Rewrite reshape_of_nothing(const Candidate& n, RuleContext& x) {
   const auto& shape = n.type.shape;
@@ -301,6 +338,11 @@ constexpr Rule product_table[] = {
     {"reshape_of_nothing", "reshape(x) = zeros where it has no elements", reshape_of_nothing},
 };
 
+constexpr Rule behind_product_table[] = {
+    {"reduction_of_items", "f(x) over items and rows = f(f(x) over rows) over items for sum max min behind a product",
+     reduction_of_items},
+};
+
 }  // namespace
 
 bool has_mixed_items(const std::vector<Dim>& shape) {
@@ -313,5 +355,6 @@ bool has_mixed_items(const std::vector<Dim>& shape) {
 }
 
 std::span<const Rule> product_rules() { return product_table; }
+std::span<const Rule> behind_product_rules() { return behind_product_table; }
 
 }  // namespace codetta::opt

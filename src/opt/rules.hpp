@@ -22,6 +22,7 @@ std::span<const Rule> algebra_rules();
 std::span<const Rule> layout_rules();
 std::span<const Rule> fold_rules();
 std::span<const Rule> product_rules();
+std::span<const Rule> behind_product_rules();  // also of what one product of two inputs is followed by
 std::span<const Rule> dims_rules();
 std::span<const Rule> mixed_dims_rules();
 

@@ -220,6 +220,7 @@ std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node, const FactorS
     view.push_back({d, Dim::constant(1), graph.type(node).shape[d]});
   if (view.size() < 2) return std::nullopt;
   std::vector<Dim> offsets(view.size());
+  bool sliced = false;
   const auto is_shifted = [&] {
     return std::any_of(offsets.begin(), offsets.end(), [](const Dim& offset) { return !(offset == Dim()); });
   };
@@ -227,11 +228,13 @@ std::optional<Factor> seen_of(const ir::Graph& graph, NodeId node, const FactorS
     const Op op = graph.node(node).op;
     if (const auto slice = slice_of(graph, node)) {
       if (!through_slice(*slice, view, offsets)) return std::nullopt;
+      sliced = true;
       node = graph.operands(node)[0];
       continue;
     }
     if (op != Op::permute && op != Op::reshape && op != Op::broadcast) {
-      if (!is_several(view) || !(sources.readable(node) || stored_by_parts(graph, node, view))) return std::nullopt;
+      const bool whole = stored_by_parts(graph, node, view);
+      if (is_several(view) ? !whole && !sources.readable(node) : !whole || !sliced) return std::nullopt;
       break;
     }
     const NodeId from = graph.operands(node)[0];

@@ -23,7 +23,8 @@ struct FactorSources {
 // order of dims, dims that are split, slices and items that are repeated to inputs and results of steps, which would be
 // copied otherwise. Such a view has one stride for its items or two, whatever the tensor's are, and the other factor
 // takes them, too (package::FactorView). Rows and columns may be several dims in their order: of these as well as of
-// outputs that the program computes, and of joins that no kernel makes in the shape that the product reads.
+// outputs that the program computes, and of joins that no kernel makes in the shape that the product reads. Slices of
+// joins that are stored part by part are read there, too.
 std::pair<Factor, Factor> factors_of_product(const ir::Graph& graph, ir::NodeId a, ir::NodeId b,
                                              const FactorSources& sources);
 

@@ -9,6 +9,7 @@
 #include "ir/print.hpp"
 #include "opt/passes.hpp"
 #include "opt/rules.hpp"
+#include "opt/slices.hpp"
 
 namespace codetta::opt::test {
 namespace {
@@ -84,6 +85,18 @@ constexpr Case cases[] = {
     {nullptr, "def f(x: f32[3, 2]):\n    y = exp(sum(x, dim=-1))\n    return y\n"},
     {"product_of_vectors",
      "def f(a: f32[\"b\", \"c\", 1, 8], b: f32[\"b\", \"c\", 8, 1]):\n    y = relu(a @ b)\n    return y\n"},
+    {"reduction_of_items",
+     "def f(x: f32[3, 4, 5], w: f32[5, 6], t: f32[3, 4, 6]):\n    y = sum(x @ w - t, dim=(0, 1))\n    return y\n", 1},
+    {"reduction_of_items",
+     "def f(x: bf16[3, 4, 5], w: bf16[3, 5, 6]):\n    y = max(relu(x @ w) * 2, dim=(0, 1), keepdim=False)\n    return "
+     "y\n",
+     1},
+    {"reduction_of_items",
+     "def f(x: f32[\"b\", \"m\", 5], w: f32[5, 6]):\n    y = sum(tanh(x @ w), dim=(0, 1))\n    return y\n", 1},
+    {"reduction_of_items", "def f(x: i8[2, 3, 4, 5], w: i8[5, 6]):\n    y = min(x @ w, dim=(0, 1, 2))\n    return y\n",
+     1},
+    {nullptr, "def f(x: f32[3, 4, 5], w: f32[5, 6]):\n    y = mean(x @ w, dim=(0, 1))\n    return y\n", 1},
+    {nullptr, "def f(x: f32[3, 4, 5], w: f32[5, 6]):\n    y = sum(x @ w)\n    return y\n", 1},
     {"reshape_of_nothing", "def f(x: f32[3, 0, 4]):\n    y = reshape(relu(x), (0, 7))\n    return y\n"},
     {"reshape_of_nothing", "def f(x: bool[0, 5]):\n    y = where(reshape(x, (5, 0, 2)), 1.0, 2.0)\n    return y\n"},
     {"reshape_of_nothing", "def f(x: i8[\"b\", 0]):\n    y = sum(reshape(x, (0, b)) + 1, dim=0)\n    return y\n"},
@@ -114,16 +127,63 @@ TEST(Products, OfOneBecomeLess) {
     ASSERT_TRUE(graph) << one.text << graph.error().render();
     const auto optimized = optimize(*graph);
     ASSERT_TRUE(optimized) << one.text << optimized.error().render();
-    for (const Rule& rule : product_rules()) {
-      uint32_t fired = 0;
-      for (const Fired& f : optimized->passes[0].fired) fired += f.rule == rule.name ? f.count : 0;
-      EXPECT_EQ(fired, one.rule != nullptr && rule.name == one.rule ? 1U : 0U) << rule.name << "\n" << one.text;
+    for (const auto table : {product_rules(), behind_product_rules()}) {
+      for (const Rule& rule : table) {
+        uint32_t fired = 0;
+        for (const Fired& f : optimized->passes[0].fired) fired += f.rule == rule.name ? f.count : 0;
+        EXPECT_EQ(fired, one.rule != nullptr && rule.name == one.rule ? 1U : 0U) << rule.name << "\n" << one.text;
+      }
     }
     EXPECT_EQ(ir::matmuls(optimized->graph).size(), one.products) << ir::print(optimized->graph);
     for (const ir::NodeId product : ir::matmuls(optimized->graph))
       EXPECT_FALSE(has_mixed_items(optimized->graph.type(product).shape)) << ir::print(optimized->graph);
     if (std::string_view(one.text).find('"') != std::string_view::npos && one.rule == nullptr) continue;
     for (uint64_t seed = 0; seed < 20; ++seed) EXPECT_TRUE(same_meaning(*graph, optimized->graph, seed)) << one.text;
+  }
+}
+
+constexpr Case slice_cases[] = {
+    {"rows_as_items",
+     "def f(x: f32[\"b\", \"h\", \"w\", 5], k: f32[5, 4]):\n"
+     "    y = reshape(x[:, 1:, 2:], (b * (h - 1) * (w - 2), 5)) @ k\n    return y\n",
+     1},
+    {"rows_as_items",
+     "def f(x: f32[\"b\", 40, 9], k: f32[3, 5, 4]):\n    y = reshape(x[:, 3:35, 2:7], (b*32, 5)) @ k[1]\n    return "
+     "y\n",
+     1},
+    {"rows_as_items",
+     "def f(x: f32[3, \"s\", 5], z: f32[3, 2, 5], k: f32[5, 4]):\n"
+     "    y = reshape(concat(z, relu(x), dim=1)[:, 1:1 + s], (3*s, 5)) @ k\n    return y\n",
+     1},
+    // Few rows an item; no slice; a slice of what is computed, which is stored as its product reads it; rows of one
+    // dim.
+    {nullptr, "def f(x: f32[\"b\", 40, 5], k: f32[5, 4]):\n    y = reshape(x[:, 3:34], (b*31, 5)) @ k\n    return y\n",
+     1},
+    {nullptr, "def f(x: f32[\"b\", \"s\", 5], k: f32[5, 4]):\n    y = reshape(x, (b*s, 5)) @ k\n    return y\n", 1},
+    {nullptr,
+     "def f(x: f32[\"b\", 40, 5], k: f32[5, 4]):\n    y = reshape(relu(x)[:, 3:], (b*37, 5)) @ k\n    return y\n", 1},
+    {nullptr, "def f(x: f32[\"b\", \"s\", 5], k: f32[5, 4]):\n    y = x[:, -1] @ k\n    return y\n", 1},
+};
+
+// Rows that are several dims of a slice are items and rows, of what lies in memory as it is.
+TEST(Products, RowsOfSlicesAreItems) {
+  for (const Case& one : slice_cases) {
+    const auto function = frontend::parse_program(std::make_shared<const diag::SourceText>("p.py", one.text));
+    ASSERT_TRUE(function) << one.text << function.error().render();
+    const ir::Graph graph = ir::bind_program(*function).value();
+    std::vector<Fired> fired;
+    const auto made = items_of_slices(graph, fired);
+    ASSERT_TRUE(made) << one.text << made.error().render();
+    uint32_t count = 0;
+    for (const Fired& rule : fired) count += rule.count;
+    EXPECT_EQ(count, one.rule != nullptr ? 1U : 0U) << one.text;
+    const auto optimized = optimize(*made);
+    ASSERT_TRUE(optimized) << one.text << optimized.error().render();
+    ASSERT_EQ(ir::matmuls(optimized->graph).size(), one.products) << ir::print(optimized->graph);
+    EXPECT_EQ(optimized->graph.type(ir::matmuls(optimized->graph)[0]).shape.size(), one.rule != nullptr ? 3U : 2U)
+        << ir::print(optimized->graph);
+    for (uint64_t seed = 0; seed < 20 && one.rule != nullptr; ++seed)
+      EXPECT_TRUE(same_meaning(graph, optimized->graph, seed)) << one.text;
   }
 }
 

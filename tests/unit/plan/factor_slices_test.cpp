@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "opt/passes.hpp"
+#include "opt/slices.hpp"
 #include "package/package.hpp"
 #include "plan/plan.hpp"
 #include "unit/plan/bind_text.hpp"
@@ -20,7 +21,9 @@ Result<plan::Plan> sliced(const char* target, const std::string& parameters, con
                           plan::Alignment alignment = plan::Alignment::Hinted) {
   const std::string text = "def f(" + parameters + "):\n    " + body + "\n    return y\n";
   CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
-  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
+  std::vector<opt::Fired> fired;
+  CODETTA_TRY(const ir::Graph items, opt::items_of_slices(graph, fired));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(items));
   return plan::plan_program(optimized.graph, Target::parse(target).value(), {}, {}, {}, alignment);
 }
 
@@ -76,6 +79,30 @@ TEST(FactorSlices, AreReadWhereTheyLie) {
         EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << one.body;
       }
     }
+  }
+}
+
+// Rows that are several dims of a slice are items, whose rows lie as the tensor's do: the windows of a convolution, of
+// a tensor of the caller's and of one that is padded, which is stored once for all of them.
+TEST(FactorSlices, OfSeveralDimsAreItems) {
+  const char* parameters = "l: f32['h', 'w'], x: f16['b', 'h + 2', 'w + 2', 32], k: f16[2, 32, 64]";
+  const char* windows =
+      "p = reshape(x[:, 0:h, 1:w + 1], (b*h*w, 32)) @ k[0]\n"
+      "    q = reshape(x[:, 2:2 + h, 2:2 + w], (b*h*w, 32)) @ k[1]\n    y = p + q + sum(l)";
+  const char* padded =
+      "z = zeros(3, 2, 32, dtype=f16)\n    a = concat(z, exp(x), dim=1)\n"
+      "    y = reshape(a[:, 0:s], (3*s, 32)) @ k[0] + reshape(a[:, 2:], (3*s, 32)) @ k[1]";
+  for (const char* target : {"cpu:avx2", "cuda:sm_80", "cuda:sm_90a", "hip:gfx942"}) {
+    const auto plan = sliced(target, parameters, windows);
+    ASSERT_TRUE(plan) << target << plan.error().render();
+    EXPECT_EQ(copies_of(*plan, 3), 0U) << target << plan::to_string(*plan);  // one is the sum
+    EXPECT_EQ(slices_of(*plan).size(), 3U) << target << plan::to_string(*plan);
+    EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << plan::to_string(*plan);
+    const auto join = sliced(target, "x: f16[3, 's', 32], k: f16[2, 32, 64]", padded);
+    ASSERT_TRUE(join) << target << join.error().render();
+    EXPECT_LE(join->kernels.size(), 4U) << target << plan::to_string(*join);  // two products, two parts at most
+    EXPECT_EQ(slices_of(*join).size(), 2U) << target << plan::to_string(*join);
+    EXPECT_EQ(package::find_defect(test::package_of(*join)).value_or(""), "") << plan::to_string(*join);
   }
 }
 
