@@ -54,6 +54,8 @@ class FunctionBuilder {
   }
   // Whether it is a size somewhere in the program.
   [[nodiscard]] bool has_symbol(std::string_view symbol) const { return symbols_->find(symbol) != symbols_->end(); }
+  // Whether it is one here or around this function.
+  [[nodiscard]] bool sees_symbol(std::string_view symbol) const { return seen_.find(symbol) != seen_.end(); }
   [[nodiscard]] bool defines_by_call(std::string_view symbol) const {
     const auto source = sources_.find(symbol);
     return source != sources_.end() && function_[source->second].op == types::Op::call_extern;

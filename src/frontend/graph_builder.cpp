@@ -11,6 +11,7 @@
 #include "frontend/graph_state.hpp"
 #include "frontend/lower.hpp"
 #include "frontend/parser_impl.hpp"
+#include "types/dim_substitute.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta {
@@ -105,10 +106,23 @@ std::optional<ir::Dim> size_of(const Size& size) {
   return types::parse_dim(size.text(), &problem);
 }
 
-std::optional<std::vector<ir::Dim>> sizes_of(const Argument& argument) {
+// With the names that sizes of the function have in the program.
+ir::Dim as_named(const State& state, const ir::Dim& size) {
+  if (state->renamed.empty()) return size;
+  return types::substitute(size, [&](std::string_view symbol) -> std::optional<ir::Dim> {
+    const auto known = state->renamed.find(symbol);
+    return known == state->renamed.end() ? std::nullopt : std::optional(ir::Dim::symbol(known->second));
+  });
+}
+std::optional<ir::Dim> size_in(const State& state, const Size& size) {
+  const auto dim = size_of(size);
+  return dim ? std::optional(as_named(state, *dim)) : dim;
+}
+
+std::optional<std::vector<ir::Dim>> sizes_of(const State& state, const Argument& argument) {
   std::vector<ir::Dim> out;
   const auto add = [&](const Size& size) {
-    const auto dim = size_of(size);
+    const auto dim = size_in(state, size);
     if (dim) out.push_back(*dim);
     return dim.has_value();
   };
@@ -162,6 +176,7 @@ class Call {
       return {};
     }
     if (state_->builder.full() || !match(arguments, named)) return {};
+    name_sizes();
     auto outcome = frontend::emit_call(state_->builder, *info_, slots_, {});
     if (const auto* problem = std::get_if<frontend::CallProblem>(&outcome)) {
       fault(state_, Code::argument_kind, fmt::format("{}: {}", name_, problem->headline))
@@ -259,6 +274,35 @@ class Call {
     return true;
   }
 
+  // A dim that only the results of this call have, and whose name a function beside this one says of a size of its own,
+  // gets another one, as in texts (Lowerer::name_sizes).
+  void name_sizes() {
+    const auto is_form = [](const CallArgument& slot) { return slot.kind == Kind::Text && slot.text == "alloc"; };
+    const bool defines =
+        info_->lowering == frontend::Lowering::CallExtern && std::any_of(slots_.begin() + 1, slots_.end(), is_form);
+    const frontend::FunctionBuilder& builder = state_->builder;
+    auto& renamed = state_->renamed;
+    const auto made_up = [&](std::string_view symbol) {
+      return std::any_of(renamed.begin(), renamed.end(), [&](const auto& one) { return one.second == symbol; });
+    };
+    for (CallArgument& slot : slots_) {
+      for (ir::TensorType& type : slot.types) {
+        for (ir::Dim& size : type.shape) {
+          const auto symbol = size.as_symbol();
+          const bool taken =
+              symbol && (made_up(*symbol) || (builder.has_symbol(*symbol) && !builder.sees_symbol(*symbol)));
+          if (defines && taken && renamed.find(*symbol) == renamed.end()) {
+            std::string own;
+            for (int n = 2; own.empty() || builder.has_symbol(own) || made_up(own); ++n)
+              own = fmt::format("{}_{}", *symbol, n);
+            renamed.emplace(*symbol, std::move(own));
+          }
+          size = as_named(state_, size);
+        }
+      }
+    }
+  }
+
   bool add_value(const GraphValue& value) {
     CallArgument slot;
     slot.kind = Kind::Value;
@@ -318,7 +362,7 @@ class Call {
       }
       case ParameterKind::Shape:
       case ParameterKind::Sizes: {
-        auto sizes = sizes_of(argument);
+        auto sizes = sizes_of(state_, argument);
         if (!sizes) return wrong_kind(parameter, "sizes", argument);
         slot.kind = Kind::Shape;
         slot.shape = std::move(*sizes);
@@ -401,6 +445,7 @@ CallArgument lower(const State& outer, const GraphFunction& function, const std:
   state->builder = frontend::FunctionBuilder(ir::Function{}, state->report.get());
   state->builder.set_inside(outer->builder);
   state->depth = outer->depth + 1;
+  state->renamed = outer->renamed;
   enter(state, at);
   state->builder.function().name = name;
   std::vector<GraphValue> parameters;
@@ -552,7 +597,7 @@ GraphValue GraphValue::slice(int dim, const Size& start, const std::optional<Siz
   if (!state_) return {};
   enter(state_, at);
   const ValueId id = id_in(state_, *this);
-  const auto first = size_of(start), last = stop ? size_of(*stop) : std::optional(ir::Dim());
+  const auto first = size_in(state_, start), last = stop ? size_in(state_, *stop) : std::optional(ir::Dim());
   if (!id.valid() || state_->builder.full()) return failed(state_);
   if (!first || !last || step < 1) {
     fault(state_, Code::argument_kind, "slice: a bound is not a size, or the step is less than 1")

@@ -2,6 +2,10 @@
 // What the builder of include/codetta/graph.hpp keeps.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <string>
+
 #include "codetta/graph.hpp"
 #include "frontend/build.hpp"
 
@@ -13,6 +17,9 @@ struct GraphState {
   std::shared_ptr<frontend::Report> report;  // shared with the functions inside
   size_t depth = 0;                          // functions around this one
   CallSite site{};                           // of the call that is under way
+  // By what texts of this function call them: sizes that have another name in the program, since a function beside it
+  // says the same name of a size of its own.
+  std::map<std::string, std::string, std::less<>> renamed;
 };
 
 struct GraphAccess {

@@ -3,6 +3,7 @@
 // asks which of two is the faster one: the pick is what the report says.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <map>
 
