@@ -74,7 +74,7 @@ struct ProgramSession {
     }
     auto source = read_source(inspected.file, TextOf::Program);
     if (!source) return std::move(source).error();
-    auto program = Program::parse(source->text, source->name);
+    auto program = Program::parse(source->text, source->name, inspected.function);
     if (program) program = program->with_numerics(inspected.numerics);
     if (program) program = with_sources(*program, inspected.kernels);
     if (!program) return std::move(program).error();

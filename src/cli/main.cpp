@@ -250,6 +250,7 @@ int run(int argc, char** argv) {
   tune_verb->add_option("--candidates", tune_candidates, "How many at most")->capture_default_str()->check(some);
   add_numerics(*run_verb, options);
   run_verb->add_option("program", program.file, "File of the program")->required();
+  run_verb->add_option("--function", program.function, "Which function of the text (default: the last)");
   run_verb->add_option("--tensor", program.tensors, "Parameter: NAME=FILE (.npy or .safetensors:NAME)")
       ->allow_extra_args(false);
   run_verb->add_option("--scalar", program.scalars, "Number: NAME=0.5")->allow_extra_args(false);
@@ -375,7 +376,7 @@ int run(int argc, char** argv) {
     const auto numerics = numerics_of(options);
     if (!numerics) return report(numerics.error(), common.json);
     program.numerics = library.numerics = *numerics;
-    InspectedProgram inspected{program_file, hints, {}, *numerics};
+    InspectedProgram inspected{program_file, hints, {}, *numerics, options.function};
     for (const CLI::App* verb : {explain_verb, emit_verb, compile_verb}) {
       if (verb->parsed()) inspected.kernels = verb->get_option("--kernel")->results();
     }
@@ -397,6 +398,7 @@ int run(int argc, char** argv) {
     if (tune_verb->parsed() && !program_file.empty()) {
       ProgramOptions timed = program;
       timed.file = program_file;
+      timed.function = options.function;
       timed.kernels = tune_verb->get_option("--kernel")->results();
       timed.tensors = options.tensors;
       timed.scalars = options.scalars;

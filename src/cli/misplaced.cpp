@@ -182,12 +182,9 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
       !program && verb.get_name() != "build" && verb.get_name() != "run" && kernel != nullptr && kernel->count() > 1)
     return usage_error("--kernel is given " + std::to_string(kernel->count()) + " times",
                        "the kernels of a GEMM are narrowed down by one name", "leave the others out");
-  const bool function = program && verb.get_name() != "build" && !given({"--function"}).empty();
-  if (program && (function || !gemm.empty()))
+  if (program && !gemm.empty())
     return usage_error(
-        (function ? "--function" : gemm) + " is for a GEMM and its epilogue",
-        function ? verb.get_name() + " takes the last function of a program's text"
-                 : "a program's text says sizes, types and what is computed",
+        gemm + " is for a GEMM and its epilogue", "a program's text says sizes, types and what is computed",
         tunes ? "leave it out; sizes are said by --dim" : "leave it out; likely sizes are said by --hint");
   if (verb.get_name() == "build" && !cutlass) {
     const bool repro = !given({"--repro"}).empty();

@@ -172,6 +172,7 @@ TensorView view_of(const ProgramData& data, const std::string& output) {
 // What makes a reproducer of a kernel, whose name belongs behind it.
 std::string reproducer_command(const CommonOptions& common, const ProgramOptions& options, const Sizes& sizes) {
   std::string words = "codetta build " + shell_word(options.file);
+  if (!options.function.empty()) words += " --function " + shell_word(options.function);
   for (const std::string& kernel : options.kernels) words += " --kernel " + shell_word(kernel);
   for (const auto& [name, size] : sizes) words += " --dim " + shell_word(name + "=" + std::to_string(size));
   for (const std::string& hint : options.hints) words += " --hint " + shell_word(hint);
@@ -274,7 +275,7 @@ struct Begun {
   static Result<Begun> make(const CommonOptions& common, const ProgramOptions& options) {
     auto source = read_source(options.file, TextOf::Program);
     if (!source) return std::move(source).error();
-    auto program = Program::parse(source->text, source->name);
+    auto program = Program::parse(source->text, source->name, options.function);
     if (program) program = program->with_numerics(options.numerics);
     if (!program) return std::move(program).error();
     program = with_sources(*program, options.kernels);

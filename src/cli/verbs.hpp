@@ -23,6 +23,7 @@ struct InspectedProgram {
   std::vector<std::string> hints;
   std::vector<std::string> kernels;  // NAME=FILE
   Numerics numerics{};
+  std::string function;  // of the text; empty: the last
 };
 // With options.report also one self-contained HTML page.
 int explain(const CommonOptions& common, const GemmOptions& options, const InspectedProgram& program,
@@ -54,7 +55,8 @@ struct ProgramOptions {
   std::string trap;                // nan or inf: the first step that writes one ends the run
   std::string save_values, trace;  // a folder for what steps write; a file for their times
   uint64_t seed = 1;
-  bool seeded = false;  // --seed was given
+  bool seeded = false;   // --seed was given
+  std::string function;  // of the text; empty: the last
 };
 int run_program(const CommonOptions& common, const ProgramOptions& options);
 // The configurations of the kernels of the user's that a program calls, at most `candidates` a call. Parameters that

@@ -38,7 +38,18 @@ def unheeded(program, folder, cache):
                 expect(2, "is given for packed", *verb, *cache, *option)
                 continue
             expect(2, f"{option[0]} is for a GEMM", *verb, *cache, *option)
-    expect(2, "--function is for a GEMM", "emit", program, *cache, "--function", "p")
+    expect(1, "the text has no function 'nope'", "emit", program, *cache, "--function", "nope")
+    several = folder / "several.py"
+    several.write_text('def helper(x):\n    return x * 2.0\n\ndef one(x: f32["n", 8]):\n    y = helper(x) + 1.0\n    return y\n\n'
+                       'def two(x: f32["n", 8]):\n    z = helper(x) - 1.0\n    return z\n')
+    for function, output in (("one", "y"), ("two", "z")):
+        for words in (["emit", "--what", "graph"], ["explain", "--target", "cpu:avx2"], ["compile", "--no-compiler"], ["run", "--check", "--no-compiler"]):
+            if words[0] in ("emit", "explain"):
+                expect(0, f'"{output}"' if words[0] == "emit" else output, words[0], several, *words[1:], *cache, "--function", function)
+            else:
+                expect(0, "", words[0], several, *words[1:], *cache, "--function", function)
+    expect(0, "z: 128 of 128 elements checked", "run", several, "--check", "--no-compiler", *cache)
+    expect(0, "y: 128 of 128 elements checked", "run", several, "--check", "--no-compiler", *cache, "--function", "one")
     expect(2, "--tile is for CUTLASS", "build", program, "-o", library, *cache, "--tile", "128x128x64")
     expect(2, "--cutlass-dir is for CUTLASS", "build", program, "-o", library, *cache, "--cutlass-dir", folder)
     for option in (["--tile", "128x128x64"], ["--no-cd"], ["--nondeterministic"], ["--buffer", "C=b"], ["--name", "N"]):

@@ -91,7 +91,7 @@ def built(folder):
 def refused(folder, cache):
     words = ["tune", folder / "p.py", "--kernel", f"own={folder / 'own.cc'}", *cache]
     x = array(folder / "x.npy", (6, 8))
-    for said, *more in (("--m is for a GEMM", "--m", 5), ("--report is for the tuning of a GEMM", "--report", folder / "r.html"), ("--function is for a GEMM", "--function", "f"),
+    for said, *more in (("--m is for a GEMM", "--m", 5), ("--report is for the tuning of a GEMM", "--report", folder / "r.html"), 
                         ("--out is for a GEMM", "--out", "y=y.npy"), ("contradicts the tensors", "--tensor", f"x={x}", "--dim", "n=7"),
                         ("--seed has no effect", "--tensor", f"x={x}", "--scalar", "by=1", "--seed", 3), ("the program has no parameter 'z'", "--scalar", "z=1"),
                         ("x is given twice", "--tensor", f"x={x}", "--tensor", f"x={x}"), ("'n' gives no size", "--dim", "n"), ("--budget", "--budget", 0),
