@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -131,10 +133,139 @@ void limit_size(const ir::Graph& graph, const std::string& symbol, const Values&
   }
 }
 
+using Outer = std::map<ir::NodeId, ir::NodeId>;  // by input of a graph, the program's whose elements it holds
+
+// Integers of the text, whatever moves them.
+std::optional<int64_t> integer_of(const ir::Graph& graph, ir::NodeId node) {
+  while (graph.node(node).op == types::Op::cast || graph.node(node).op == types::Op::broadcast ||
+         graph.node(node).op == types::Op::reshape)
+    node = graph.operands(node)[0];
+  const auto* literal = std::get_if<ir::LiteralAttr>(&graph.attr(node));
+  constexpr int64_t large = int64_t{1} << 40;  // sums with it have 64 bits
+  if (literal == nullptr || literal->kind != ir::LiteralAttr::Kind::Int) return std::nullopt;
+  return literal->i > -large && literal->i < large ? std::optional(literal->i) : std::nullopt;
+}
+
+// Inputs are drawn so that the elements of `node` lie in [low, high): through what hands elements on as they are or
+// chooses between them, bounds, and sums with integers of the text. What else is made of inputs says nothing of them.
+class Range {
+ public:
+  Range(const ir::Graph& graph, const Outer& outer, Uses& uses) : graph_(graph), outer_(outer), uses_(uses) {}
+
+  void draw(ir::NodeId node, int64_t low, int64_t high) {
+    add(node, low, high);
+    while (!wanted_.empty()) {
+      const auto [next, from, to] = wanted_.back();
+      wanted_.pop_back();
+      follow(next, from, to);
+    }
+  }
+
+ private:
+  using Wanted = std::tuple<ir::NodeId, int64_t, int64_t>;
+
+  void add(ir::NodeId node, int64_t low, int64_t high) {
+    if (low < high && seen_.insert({node, low, high}).second) wanted_.emplace_back(node, low, high);
+  }
+
+  void follow(ir::NodeId node, int64_t low, int64_t high) {
+    const auto operands = graph_.operands(node);
+    const auto each = [&](std::initializer_list<size_t> which) {
+      for (const size_t i : which) add(operands[i], low, high);
+    };
+    switch (graph_.node(node).op) {
+      case types::Op::input:
+        if (const auto at = outer_.find(node); at != outer_.end()) limit(at->second, low, high);
+        break;
+      case types::Op::cast:
+      case types::Op::reshape:
+      case types::Op::permute:
+      case types::Op::broadcast:
+      case types::Op::slice:
+      case types::Op::split:
+      case types::Op::to_device:
+      case types::Op::clamp:
+      case types::Op::relu:
+      case types::Op::take:
+      case types::Op::gather:
+        each({0});
+        break;
+      case types::Op::minimum:
+      case types::Op::maximum:
+        each({0, 1});
+        break;
+      case types::Op::where:
+        each({1, 2});
+        break;
+      case types::Op::index_put:
+      case types::Op::scatter:
+        each({0, 2});
+        break;
+      case types::Op::join:
+        for (const ir::NodeId part : operands) add(part, low, high);
+        break;
+      case types::Op::add:
+      case types::Op::sub:
+        if (const auto by = integer_of(graph_, operands[1])) {
+          const int64_t moved = graph_.node(node).op == types::Op::add ? -*by : *by;
+          add(operands[0], low + moved, high + moved);
+        } else if (const auto first = integer_of(graph_, operands[0]);
+                   first && graph_.node(node).op == types::Op::add) {
+          add(operands[1], low - *first, high - *first);
+        }
+        break;
+      default:
+        break;
+    }
+  }
+
+  void limit(ir::NodeId input, int64_t low, int64_t high) {
+    if (high <= 0) return;
+    const auto [at, fresh] = uses_.limits.emplace(input, high);
+    if (!fresh) at->second = std::min(at->second, high);
+    const auto [least, first] = uses_.leasts.emplace(input, low);
+    if (!first) least->second = std::max(least->second, low);
+  }
+
+  const ir::Graph& graph_;
+  const Outer& outer_;
+  Uses& uses_;
+  std::set<Wanted> seen_;
+  std::vector<Wanted> wanted_;
+};
+
+// The size along which the value counts positions, if it is nothing but that.
+std::optional<int64_t> positions_of(const ir::Graph& graph, ir::NodeId node, const Values& values) {
+  while (graph.node(node).op == types::Op::cast || graph.node(node).op == types::Op::broadcast ||
+         graph.node(node).op == types::Op::reshape || graph.node(node).op == types::Op::permute)
+    node = graph.operands(node)[0];
+  if (types::op_info(graph.node(node).op).rule != types::OpRule::index) return std::nullopt;
+  std::optional<int64_t> size = 1;
+  for (const ir::Dim& dim : graph.type(node).shape) {
+    const auto one = dim.evaluate(values);
+    size = one && size ? std::optional(std::max(*size, *one)) : std::nullopt;
+  }
+  return size;
+}
+
+// Integers that are compared with positions, as the lengths of a mask are, are such positions; or, of an order, the
+// number of all of them: else most masks would take everything or nothing.
+void draw_compared(const ir::Graph& graph, ir::NodeId node, const Values& values, Range& range) {
+  if (types::op_info(graph.node(node).op).rule != types::OpRule::compare) return;
+  const bool equality = graph.node(node).op == types::Op::eq || graph.node(node).op == types::Op::ne;
+  const auto operands = graph.operands(node);
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const auto size = positions_of(graph, operands[side], values);
+    if (!size || *size == 0) continue;
+    const bool first_below = graph.node(node).op == (side == 0 ? types::Op::lt : types::Op::gt);
+    range.draw(operands[1 - side], first_below ? 1 : 0, equality ? *size : *size + 1);
+  }
+}
+
 // `outer`: by input of `graph`, the input of the program whose elements it holds. Branches and loops are looked into;
 // what a loop changes is taken to stay what it began with.
-void collect_uses(const ir::Graph& graph, const std::map<ir::NodeId, ir::NodeId>& outer, const Values& values,
-                  Uses& uses) {
+void collect_uses(const ir::Graph& graph, const Outer& outer, const Values& values, Uses& uses) {
+  Range range(graph, outer, uses);
   const auto program_input = [&](ir::NodeId node) -> std::optional<ir::NodeId> {
     const auto input = elements_of(graph, node);
     const auto at = input ? outer.find(*input) : outer.end();
@@ -146,10 +277,7 @@ void collect_uses(const ir::Graph& graph, const std::map<ir::NodeId, ir::NodeId>
     const auto operands = graph.operands(id);
     if (const int32_t dim = dim_of(attr); dim >= 0) {
       const auto size = graph.type(operands[0]).shape[static_cast<size_t>(dim)].evaluate(values);
-      const auto input = program_input(operands[1]);
-      if (!input || !size) continue;
-      const auto [at, fresh] = uses.limits.emplace(*input, *size);
-      if (!fresh) at->second = std::min(at->second, *size);
+      if (size) range.draw(operands[1], 0, *size);
     } else if (graph.node(id).op == types::Op::matmul) {
       const auto length = graph.type(operands[0]).shape.back().evaluate(values);
       const auto input = program_input(operands[1]);
@@ -157,6 +285,8 @@ void collect_uses(const ir::Graph& graph, const std::map<ir::NodeId, ir::NodeId>
     } else if (const auto* size = std::get_if<ir::SizeAttr>(&attr)) {
       if (const auto input = program_input(operands[0]))
         limit_size(graph, size->symbol, values, uses.limits[*input], uses.leasts[*input]);
+    } else {
+      draw_compared(graph, id, values, range);
     }
     for (const ir::GraphRef& child : ir::children(attr)) {
       const size_t predicate = graph.node(id).op == types::Op::cond ? 1 : 0;
@@ -252,7 +382,8 @@ Result<std::vector<ProgramInput>> missing_inputs(const ir::Graph& graph, const s
     if (const auto most = types::is_integer(one.dtype) ? types::max_int(one.dtype) : 0; most < INT64_MAX && most > 0)
       one.index_limit = std::min(one.index_limit, static_cast<int64_t>(most) + 1);
     if (const auto least = uses.leasts.find(input.node); least != uses.leasts.end())
-      one.index_least = std::min(least->second, std::max<int64_t>(one.index_limit - 1, 0));
+      one.index_least =
+          std::min(std::max(least->second, types::min_int(one.dtype)), std::max<int64_t>(one.index_limit - 1, 0));
     if (const auto length = uses.lengths.find(input.node); length != uses.lengths.end()) one.terms = length->second;
     for (const ir::Dim& dim : type.shape) {
       types::DimFault why{};
