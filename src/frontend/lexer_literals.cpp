@@ -71,6 +71,12 @@ std::string as_float(const std::string& digits) {
   return "write it as a float, with a point: " + shown;
 }
 
+// A u64 from 2^63 on is said by the i64 with the same bits.
+std::string or_unsigned(std::string help, std::errc parsed, uint64_t integer) {
+  if (parsed != std::errc()) return help;
+  return fmt::format("{}; for a u64 cast({}, u64)", help, static_cast<int64_t>(integer));
+}
+
 }  // namespace
 
 Token Lexer::malformed(size_t begin, std::string reason) {
@@ -102,7 +108,7 @@ Token Lexer::number_of_base(size_t begin, unsigned base) {
   if (end.ec != std::errc() || token.integer > int_limit) {
     report_.error(Code::number_overflow, token.span, "integer does not fit")
         .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-        .help(overflow_help("write a float"));
+        .help(overflow_help(or_unsigned("write a float", end.ec, token.integer)));
     return fail();
   }
   return token;
@@ -150,7 +156,7 @@ Token Lexer::number() {
     if (end.ec != std::errc() || token.integer > int_limit) {
       report_.error(Code::number_overflow, token.span, "integer does not fit")
           .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-          .help(overflow_help(as_float(digits)));
+          .help(overflow_help(or_unsigned(as_float(digits), end.ec, token.integer)));
       return fail();
     }
     return token;

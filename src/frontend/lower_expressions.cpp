@@ -26,7 +26,7 @@ ValueId Lowerer::integer(const Expr& expr, bool negated, Span span) {
   if (expr.integer >= min_magnitude && !negated) {
     report_.error(Code::number_overflow, expr.span, "integer does not fit")
         .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-        .help("write it as a float, with a point: 9223372036854775808.0");
+        .help("write it as a float, with a point: 9223372036854775808.0; for a u64 cast(-9223372036854775808, u64)");
     return {};
   }
   LiteralAttr attr;

@@ -2,6 +2,8 @@
 // bind_program: a program's values typed by its declared parameters.
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <cstdlib>
 #include <set>
 
 #include "ir/analyses.hpp"
@@ -20,6 +22,17 @@ bool is_countable(const std::vector<Dim>& shape) {
     if (dim != Dim::constant(0)) bytes = bytes * dim;
   }
   return bytes.fault() == types::DimFault::none;
+}
+
+// How n of a dim 2*n or n + 2 is said where the dim itself has a name; nothing of others.
+std::string named_alone(const Dim& dim, const std::string& symbol) {
+  const Dim one = Dim::symbol(symbol);
+  const auto factor = exact_quotient(dim, one);
+  const int64_t times = factor ? factor->as_constant().value_or(0) : 0, more = (dim - one).as_constant().value_or(0);
+  if (times > 1) return fmt::format(", or call the dim {0}{1} and write {0}{1} // {1} for {0}", symbol, times);
+  if (times != 0 || more == 0 || more == INT64_MIN) return {};
+  return fmt::format(", or call the dim {0}{2} and write {0}{2} {1} {2} for {0}", symbol, more > 0 ? "-" : "+",
+                     std::abs(more));
 }
 
 // Sizes multiply to a size. Every symbol must be a dim of some parameter, alone, or come from a value: only that gives
@@ -45,7 +58,8 @@ Result<void> check_sizes(const ProgramFunction& function, const Graph& graph) {
         return diag::error(diag::Code::symbol_unbound, fmt::format("symbol {} has no value", symbol))
             .at(function.source, span, to_string(type))
             .reason(fmt::format("no parameter has a dim that is {} alone", symbol))
-            .help(fmt::format("declare a parameter with that size, such as x: f32[\"{}\", 64]", symbol));
+            .help(fmt::format("declare a parameter with that size, such as x: f32[\"{}\", 64]{}", symbol,
+                              named_alone(dim, symbol)));
       }
     }
     return {};

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/checked.hpp"
+#include "base/text.hpp"
 #include "ir/infer.hpp"
 
 namespace codetta::ir {
@@ -66,6 +67,25 @@ std::string dim_noun(size_t rank, size_t from_end, bool singular) {
   return fmt::format("{} in dim {}", singular ? "element" : "elements", rank - 1 - from_end);
 }
 
+namespace {
+
+// "[:, None, None, :]": dims of size 1 with which `small` broadcasts to `large`, whose dims it has in their order.
+// Of several places the last ones count, where scores have what a mask of keys says. Empty where none fit.
+std::string placed_in(const std::vector<Dim>& small, const std::vector<Dim>& large) {
+  std::vector<std::string_view> places;  // from the last one on
+  size_t left = small.size();
+  for (size_t d = large.size(); d-- > 0 && left > 0;) {
+    const bool here = is_one(small[left - 1]) || small[left - 1] == large[d];
+    places.emplace_back(here ? ":" : "None");
+    if (here) --left;
+  }
+  if (left > 0 || places.size() == small.size()) return {};
+  std::reverse(places.begin(), places.end());
+  return fmt::format("[{}]", fmt::join(places, ", "));
+}
+
+}  // namespace
+
 MaybeComplaint broadcast(std::span<const OperandFacts> operands, const OperandNames& names, std::vector<Dim>& out) {
   size_t rank = 0;
   for (const OperandFacts& operand : operands) rank = std::max(rank, operand.type->shape.size());
@@ -89,13 +109,19 @@ MaybeComplaint broadcast(std::span<const OperandFacts> operands, const OperandNa
         return s[s.size() - 1 - from_end];
       };
       const Dim bad_size = size_of(bad), other_size = size_of(other);
+      const bool fewer = operands[bad].type->shape.size() < operands[other].type->shape.size();
+      const size_t small = fewer ? bad : other, large = fewer ? other : bad;
+      const std::string placed = placed_in(operands[small].type->shape, operands[large].type->shape);
+      const std::string name = base::is_identifier(names(small)) ? names(small) : "x";
       return Complaint{
           Code::shape_mismatch,
           fmt::format("{} has {} but {} has {}", names(bad), count_of(bad_size, rank, from_end), names(other),
                       other_size.to_string()),
           fmt::format("{} and {} do not broadcast: from the right, sizes must be equal or 1",
                       types::to_string(operands[bad].type->shape), types::to_string(operands[other].type->shape)),
-          fmt::format("make both {} {}, or one of them 1", other_size.to_string(), dim_noun(rank, from_end)),
+          placed.empty()
+              ? fmt::format("make both {} {}, or one of them 1", other_size.to_string(), dim_noun(rank, from_end))
+              : fmt::format("write {}{}, which has its dims where {} has them", name, placed, names(large)),
           static_cast<int>(bad)};
     }
   }
@@ -271,8 +297,12 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
                        fmt::format("write {}", (size + *bound).to_string()), 0};
     }
   }
+  // Of all of a dim nothing has to be shown: tensors have sizes of 0 or more, as x[1:] of a run that came to
+  // x[1:][::2].
+  const auto is_whole = [&](const Dim& end) { return attr.start == Dim::constant(0) && end == size; };
+  const Dim all = floordiv(size + Dim::constant(attr.step - 1), step);
   if (attr.bound == SliceBound::Count) {
-    if (!shown(attr.count)) return bad("takes", attr.count);
+    if (!(attr.count == all && is_whole(size)) && !shown(attr.count)) return bad("takes", attr.count);
     stop = counted_stop();
   } else {
     if (from_end(attr.start)) attr.start = size + attr.start;
@@ -281,7 +311,7 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
   if (!shown(attr.start)) return bad("starts at", attr.start);
   if (!shown(size - stop)) return bad("ends at", stop);
   if (attr.bound != SliceBound::Count) {
-    if (!shown(stop - attr.start)) {
+    if (!is_whole(stop) && !shown(stop - attr.start)) {
       const bool known = attr.start.is_constant() && stop.is_constant();
       return bad(fmt::format("{} at {}, before its start", known || !stepped ? "ends" : "may end", stop.to_string()),
                  attr.start);

@@ -468,6 +468,20 @@ TEST_F(ProgramSizes, AnIndexThatWasFoldedIsToldWhereItIsRead) {
   EXPECT_EQ(said.rfind("error[E0618]: index 100 is out of range for the size 8\n  --> p.py:2:9\n", 0), 0U) << said;
 }
 
+// Of a slice that a run checks, in steps.
+TEST_F(ProgramSizes, AStepThroughTheRestOfADim) {
+  const std::string rest = "def f(x: f32[\"n\", 4]):\n    y = relu(x[2:][::3])\n    return y\n",
+                    pairs = "def f(x: f32[\"n\", 4], z: f32[\"2*n\", 4]):\n    y = z[1:][::2] + x\n    return y\n";
+  for (const int64_t n : {2, 3, 5, 8}) {
+    EXPECT_TRUE(run(rest, {random_input("x", DType::f32, {n, 4}, 1)}).checked);
+    const std::vector<ProgramInput> two{random_input("x", DType::f32, {n, 4}, 1),
+                                        random_input("z", DType::f32, {2 * n, 4}, 2)};
+    EXPECT_TRUE(run(pairs, two).checked);
+  }
+  const std::string said = refused(rest, {random_input("x", DType::f32, {1, 4}, 1)});
+  EXPECT_NE(said.find("error[E0"), std::string::npos) << said;
+}
+
 // So that a run with random values is not refused for those.
 TEST_F(ProgramSizes, WhatIsDrawnForASizeIsAllowed) {
   const auto drawn = [](const std::string& parameters, const std::string& value,
@@ -502,6 +516,37 @@ TEST_F(ProgramSizes, WhatIsDrawnForASizeIsAllowed) {
   EXPECT_EQ(drawn("i: u8[5], w: f32[300, 4]", "take(w, i, 0) * sum(x)")[0], std::pair(int64_t{0}, int64_t{256}));
   EXPECT_EQ(drawn("i: i16[5], w: f32[300, 4]", "take(w, i, 0) * sum(x)")[0], std::pair(int64_t{0}, int64_t{300}));
   EXPECT_EQ(drawn("a: i8, b: i8, w: f32[400, 4]", "w[a:b] * sum(x)"), (Ranges{{0, 128}, {127, 128}, {0, 0}}));
+}
+
+// Through what hands indices on, chooses between them, or moves them by a number.
+TEST_F(ProgramSizes, WhatIsDrawnForAnIndexIsInRange) {
+  const auto drawn = [](const std::string& parameters, const std::string& value) {
+    const auto program =
+        Program::parse("def f(x: f32[\"n\", 4], " + parameters + "):\n    y = " + value + "\n    return y\n", "p.py");
+    EXPECT_TRUE(program) << program.error().render();
+    std::vector<std::pair<int64_t, int64_t>> ranges;
+    const auto missing = program->missing({}, {{"n", 10}}, 16);
+    EXPECT_TRUE(missing) << missing.error().render();
+    for (size_t i = 1; i < missing->size(); ++i)
+      ranges.emplace_back((*missing)[i].index_least, (*missing)[i].index_limit);
+    return ranges;
+  };
+  using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(drawn("i: i64[5], m: bool[5]", "take(x, where(m, i, 0))"), (Ranges{{0, 10}, {0, 0}}));
+  EXPECT_EQ(drawn("i: i64[5], j: i64[5]", "take(x, where(i < j, minimum(i, 3), j))"), (Ranges{{0, 10}, {0, 10}}));
+  EXPECT_EQ(drawn("i: i32[5]", "take(x, cast(clamp(i, 0, 3), i64))"), (Ranges{{0, 10}}));
+  EXPECT_EQ(drawn("i: i64[5]", "take(x, i - 1)"), (Ranges{{1, 11}}));
+  EXPECT_EQ(drawn("i: i64[5]", "take(x, 2 + i)"), (Ranges{{-2, 8}}));
+  EXPECT_EQ(drawn("i: u8[5]", "take(x, i + 1)"), (Ranges{{0, 9}})) << "of its type, too";
+  EXPECT_EQ(drawn("i: i64[5]", "take(x, i + 20)"), (Ranges{{0, 0}})) << "the run says what will do";
+  EXPECT_EQ(drawn("p: i64[7], i: i64[3]", "take(x, take(p, i))"), (Ranges{{0, 10}, {0, 7}}));
+  EXPECT_EQ(drawn("a: i64[2], b: i64[3]", "take(x, concat(a, b, dim=0))"), (Ranges{{0, 10}, {0, 10}}));
+  EXPECT_EQ(drawn("p: i64[6], i: i64[2], v: i64[2]", "take(x, index_put(p, i, v))"),
+            (Ranges{{0, 10}, {0, 6}, {0, 10}}));
+  // Lengths and labels.
+  EXPECT_EQ(drawn("l: i64[3]", "cast(arange(n) < unsqueeze(l, 1), f32) @ x"), (Ranges{{1, 11}}));
+  EXPECT_EQ(drawn("l: i32[3]", "cast(unsqueeze(l, 1) >= arange(n), f32) @ x"), (Ranges{{0, 11}}));
+  EXPECT_EQ(drawn("t: i64[3]", "cast(unsqueeze(t, 1) == arange(n), f32) @ x"), (Ranges{{0, 10}}));
 }
 
 TEST_F(ProgramSizes, ATypeInATextNamesValuesOfItsOwnFunction) {

@@ -37,6 +37,25 @@ TEST(BuilderErrors, PointIntoThePrintedGraph) {
             "help: make both 8 columns, or one of them 1\n");
 }
 
+// Of a tensor with fewer dims, where they belong.
+TEST(BuilderErrors, MissingDimsAreNamed) {
+  const auto help = [](std::vector<Dim> small, std::vector<Dim> large) {
+    GraphBuilder builder;
+    const NodeId x = builder.add_input("mask", f(std::move(small))),
+                 y = builder.add_input("scores", f(std::move(large)));
+    const NodeId operands[] = {x, y};
+    const Result<NodeId> node = builder.add(Op::add, operands);
+    return node ? "no error" : node.error().diagnostics()[0].help;
+  };
+  const Dim b = Dim::symbol("b"), s = Dim::symbol("s"), t = Dim::symbol("t");
+  EXPECT_EQ(help({b, t}, {b, num(4), s, t}), "write mask[:, None, None, :], which has its dims where scores has them");
+  EXPECT_EQ(help({b, s}, {b, num(4), s, s}), "write mask[:, None, None, :], which has its dims where scores has them");
+  EXPECT_EQ(help({b}, {b, s}), "write mask[:, None], which has its dims where scores has them");
+  EXPECT_EQ(help({b, num(1), t}, {b, num(4), s, t}),
+            "write mask[:, None, :, :], which has its dims where scores has them");
+  EXPECT_EQ(help({t, b}, {b, s, t}), "make both t columns, or one of them 1");
+}
+
 // What rounds to the largest number still fits; f64 and what is infinite as it is written takes part as it is.
 TEST(BuilderErrors, FloatsOfTheTextBeyondTheirType) {
   const auto said = [](double value, DType dtype) {
