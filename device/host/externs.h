@@ -79,7 +79,8 @@ struct ExternResults {
   ExternResults() = default;
   ExternResults(const ExternResults&) = delete;
   ExternResults& operator=(const ExternResults&) = delete;
-  ~ExternResults() {
+  ~ExternResults() { release_all(); }
+  void release_all() {
     for (i32 i = 0; i < count; ++i) release(i);
   }
   void release(i32 i) {

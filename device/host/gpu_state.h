@@ -26,6 +26,7 @@ struct GpuKernel {
   i32 index;  // within the library
   int (*function)(int entry, void** handle) = nullptr;
 };
+struct GpuDevice;
 // What the text of the library says about all of it.
 struct GpuLibraryFacts {
   const GpuKernel* const* kernels;
@@ -38,6 +39,12 @@ struct GpuLibraryFacts {
   // A stream's device is that of the call; otherwise only where the thread has no context, which some drivers always
   // give it.
   bool stream_decides;
+  // Where the kernels are sources (gpu_nvrtc.h), `major` and `minor` being the least that they are for: the code of one
+  // for a device, and that of all, which is kept; and the headers.
+  Status (*compile)(const GpuDevice& device, const GpuKernel& kernel, const void** code) = nullptr;
+  Status (*compile_all)(const GpuDevice& device) = nullptr;
+  const unsigned char* headers = nullptr;
+  bool for_later = false;  // the sources compile for all later devices, not those of this major version alone
 };
 extern const GpuLibraryFacts gpu_facts;
 
@@ -158,7 +165,9 @@ inline Status describe_device(GpuDevice& device) {
   const GpuLibraryFacts& facts = gpu_facts;
   const bool fits =
       device.major == facts.major && (facts.exact ? device.minor == facts.minor : device.minor >= facts.minor);
-  if (fits) return ok;
+  // Sources of one architecture are those of all that follow it, but for what ends with a letter.
+  const bool newer = facts.for_later && device.major > facts.major;
+  if (fits || newer) return ok;
   return fail(
       wrong_machine,
       "E0430: the kernels are compiled for another architecture than the device's: this library is made for %s, "
@@ -318,7 +327,9 @@ inline Status load_kernel(GpuDevice& device, const GpuKernel& kernel, GpuLoaded*
   if (loaded.functions == nullptr)
     return fail(no_memory, "E0606: no memory for the functions of %s", kernel.table.name);
   const void* files[plan::most_image_parts] = {};
-  const i32 count = kernel.function == nullptr ? plan::image_parts(kernel.image, files) : 0;
+  const void* image = kernel.image;
+  if (gpu_facts.compile != nullptr) CODETTA_OK(gpu_facts.compile(device, kernel, &image));
+  const i32 count = kernel.function == nullptr ? plan::image_parts(image, files) : 0;
   for (i32 m = 0; m < count; ++m) {
     if (loaded.modules[m] != nullptr) continue;  // by a call that failed behind it
     char what[160];
@@ -574,6 +585,7 @@ inline Status start_library(Status (*load)(const char* path), const char* path) 
 inline Status prepare_device() {
   OnDevice here;
   CODETTA_OK(here.enter(nullptr));
+  if (gpu_facts.compile_all != nullptr) CODETTA_OK(gpu_facts.compile_all(*here.device));
   for (i32 k = 0; k < gpu_facts.kernel_count; ++k) {
     GpuLoaded* loaded = nullptr;
     CODETTA_OK(load_kernel(*here.device, *gpu_facts.kernels[k], &loaded));

@@ -19,8 +19,9 @@ namespace codetta {
 using WriteGuard =
     std::function<Result<void>(const std::vector<std::pair<std::string, std::string>>& files, bool next)>;
 
-// What build() makes: a shared library; or, for CUDA, its sources in a folder, which nvcc makes a library of.
-enum class BuildForm : uint8_t { Library, Nvcc };
+// What build() makes: a shared library; or, for CUDA, its sources in a folder, which nvcc makes a library of; or a
+// library that carries its kernels as sources, which NVRTC compiles where it runs.
+enum class BuildForm : uint8_t { Library, Nvcc, Nvrtc };
 
 struct BuildOptions {
   std::string output{};    // path of the library, with any suffix: "out/libdigits.so"
@@ -67,14 +68,16 @@ struct BuildReport {
 // only. Library, header and manifest appear whole or not at all, each by a rename; they are three files (four with a
 // benchmark), none of them the weights. The target is a CPU, and the library refuses to start on one that lacks its
 // instruction set; or CUDA or HIP with an architecture: the library carries the compiled kernels, and loads the driver
-// when it is first called. Neither a GPU nor a toolkit is needed here, only NVRTC, or Clang and lld. For Metal the
-// output is a folder of sources, constants and a script that makes the library on a Mac (docs/metal.md); with
-// BuildForm::Nvcc one with kernels as .cu, host text, header, manifest, build.sh, which calls nvcc, and all that these
-// include, made where it is missing: the report's `library` is what build.sh makes there. Errors: E0208
-// to E0210, E0221 (constants), E0230 (a name that cannot be public), E0440 (no form as host text), E0501 to E0507,
-// E0510 (compiler), E0541 (engine archive), E0542 (linker), E0543 (paths), E06xx (files), those of compile(); of tuning
-// E0403, E0640 to E0643, E0654 (there is no such processor here), E0616 (the program calls functions of the caller's),
-// E0617, E0644, E0651 (a run crashed, or took longer than trial_seconds), E0703 (trial_seconds).
+// when it is first called. Neither a GPU nor a toolkit is needed here, only NVRTC, or Clang and lld. With
+// BuildForm::Nvrtc it carries the kernels as sources, and needs NVRTC where it runs: for the device's architecture,
+// which is the target's or a later one; the target's alone where its name ends with a letter. For Metal the output is a
+// folder of sources, constants and a script that makes the library on a Mac (docs/metal.md); with BuildForm::Nvcc one
+// with kernels as .cu, host text, header, manifest, build.sh, which calls nvcc, and all that these include, made where
+// it is missing: the report's `library` is what build.sh makes there. Errors: E0208 to E0210, E0221 (constants), E0230
+// (a name that cannot be public), E0440 (no form as host text), E0501 to E0507, E0510 (compiler), E0541 (engine
+// archive), E0542 (linker), E0543 (paths), E06xx (files), those of compile(); of tuning E0403, E0640 to E0643, E0654
+// (there is no such processor here), E0616 (the program calls functions of the caller's), E0617, E0644, E0651 (a run
+// crashed, or took longer than trial_seconds), E0703 (trial_seconds).
 CODETTA_API Result<BuildReport> build(const std::vector<Program>& programs, const Target& target,
                                       const BuildOptions& options, Context& context = Context::process_default());
 

@@ -70,7 +70,9 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   wanted.before_writing = guard_of({.tensors = {}, .files = {}, .inputs = std::move(inputs), .takes_force = false});
   wanted.checks = !options.no_checks;
   wanted.engine_dir = options.engine_dir;
-  wanted.form = options.form == "nvcc" ? BuildForm::Nvcc : BuildForm::Library;
+  wanted.form = options.form == "nvcc"    ? BuildForm::Nvcc
+                : options.form == "nvrtc" ? BuildForm::Nvrtc
+                                          : BuildForm::Library;
   if (options.embed_weights && options.weights.empty())
     return report(usage_error("--embed-weights has no effect without --weights", "no file of weights is given",
                               "add --weights FILE.safetensors, or leave it out"),

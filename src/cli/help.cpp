@@ -84,7 +84,7 @@ constexpr Placed placed_options[] = {
     {"Output", "--out", "NAME=WHAT"},
     {"Output", "--out-dtype", "TYPE"},
     {"Output", "--output", "FILE"},
-    {"Output", "--form", "library|nvcc"},
+    {"Output", "--form", "library|nvcc|nvrtc"},
     {"Output", "--name", "NAME"},
     {"Output", "--header", "FILE"},
     {"Output", "--manifest", "FILE"},

@@ -280,14 +280,17 @@ int run(int argc, char** argv) {
   build_verb->add_option("program", library.program, "File of the programs");
   build_verb->add_option("-o,--output", library.output, "The library: libNAME.so")->required();
   build_verb
-      ->add_option("--form", library.form, "library, or for CUDA nvcc: -o is a folder of sources that nvcc compiles")
+      ->add_option(
+          "--form", library.form,
+          "library; for CUDA also nvcc: -o is a folder of sources that nvcc compiles; nvrtc: a library whose kernels "
+          "NVRTC compiles where it runs")
       ->capture_default_str()
       ->check(CLI::Validator(
           [](const std::string& word) {
-            const std::vector<std::string> known{"library", "nvcc"};
+            const std::vector<std::string> known{"library", "nvcc", "nvrtc"};
             if (std::find(known.begin(), known.end(), word) != known.end()) return std::string();
             const std::string meant = nearest_word(word, known);
-            return "there is no form '" + word + "' of a library: it is library or nvcc" +
+            return "there is no form '" + word + "' of a library: it is library, nvcc or nvrtc" +
                    (meant.empty() ? "" : "; did you mean '" + meant + "'?");
           },
           ""));

@@ -26,6 +26,7 @@
 #include "driver/build_id.hpp"
 #include "driver/build_metal.hpp"
 #include "driver/build_nvcc.hpp"
+#include "driver/build_nvrtc.hpp"
 #include "driver/build_plan.hpp"
 #include "driver/build_tune.hpp"
 #include "driver/kernel_state.hpp"
@@ -196,11 +197,14 @@ SizeHints hints_of(const ir::Graph& graph, const SizeHints& fixed, const SizeHin
 }
 
 // The code of its kernels joins the library.
-Result<void> add_kernels(emit::host::Program& program, LibraryPlan& planned, ContextState& context, bool compiled) {
+Result<void> add_kernels(emit::host::Program& program, LibraryPlan& planned, ContextState& context, bool compiled,
+                         BuildForm form) {
   const Target& target = planned.host.target;
   const bool gpu = target.backend != Backend::cpu;
   for (const package::Kernel& kernel : program.package->kernels) {
-    if (gpu && compiled) {
+    if (form == BuildForm::Nvrtc) {
+      program.images.push_back(planned.bytes.add(nvrtc_source(kernel)));
+    } else if (gpu && compiled) {
       CODETTA_TRY(GpuBinary binary, binary_of(kernel, target, context));
       planned.compile_seconds += binary.compile_seconds;
       program.images.push_back(planned.bytes.add(std::move(binary.image)));
@@ -282,7 +286,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       if (options.form == BuildForm::Nvcc) {  // nothing is inside: print_nvcc_kernels() says what finds them
         for (const package::Kernel& kernel : program.package->kernels) program.registered.push_back(kernel.name);
       } else {
-        CODETTA_CHECK_OK(add_kernels(program, planned, context, compiled));
+        CODETTA_CHECK_OK(add_kernels(program, planned, context, compiled, options.form));
         if (!gpu) CODETTA_CHECK_OK(add_apart(program, plan, planned.values, planned.kernels));
       }
       all.push_back(std::move(program));
@@ -348,6 +352,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     }
     if (table.count > 1) planned.host.by_size.push_back(std::move(table));
   }
+  if (options.form == BuildForm::Nvrtc) planned.host.headers = planned.bytes.add(nvrtc_headers(planned.host));
   CODETTA_CHECK_OK(check_used(planned.values, options, planned.host.programs));
   for (emit::host::Program& program : planned.host.programs)
     CODETTA_CHECK_OK(bind_constants(program, planned.values, planned.bytes, *context.pool));
@@ -404,8 +409,13 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
       "-std=c++20",      "-O2",       "-fvisibility=hidden",     "-fvisibility-inlines-hidden",
       "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-ffunction-sections",
       "-fdata-sections"};
-  for (emit::host::File& file : emit::host::print_cpp(planned.host))
-    job.units.push_back({std::move(file.text), host_flags, std::move(file.name)});
+  for (emit::host::File& file : emit::host::print_cpp(planned.host)) {
+    if (file.is_header()) {
+      job.files.push_back({std::move(file.name), std::move(file.text)});
+    } else {
+      job.units.push_back({std::move(file.text), host_flags, std::move(file.name)});
+    }
+  }
   for (const KernelUnit& unit : planned.kernels) {
     std::vector<std::string> flags =
         compiler.kind == toolchain::CompilerKind::Clang ? unit.clang_flags : unit.gcc_flags;
@@ -482,6 +492,7 @@ std::string benchmark_text(const BuildReport& report) {
 std::string manifest_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler) {
   Json json = Json::parse(emit::host::print_manifest(planned.host));
   json["compiler"] = compiler.version;
+  if (!planned.host.headers.empty()) json["kernels_as"] = "sources for NVRTC";
   for (const auto& [function, tuned] : planned.tuning) json["tuning"][function] = Json::parse(tuned);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -522,7 +533,9 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   if (!options.weights.empty()) read.push_back(options.weights);
   CODETTA_CHECK_OK(check_writable(report.library, beside, read));
   CODETTA_TRY(const LibraryPlan planned,
-              plan_library(programs, target, options, state, !state.options.no_jit, true, &context));
+              options.form == BuildForm::Nvrtc
+                  ? judged_plan(programs, target, options, context)
+                  : plan_library(programs, target, options, state, !state.options.no_jit, true, &context));
   if (state.options.no_jit || state.options.no_compiler) {
     return diag::error(diag::Code::jit_disabled, "compiling is switched off")
         .reason("a library is compiled")

@@ -27,13 +27,14 @@ void add_headers(NvccFolder& folder) {
     headers.push_back({paths[i], device::files()[i].text, device::files()[i].digest_hex});
   std::string all;
   for (const auto& [name, text] : folder.files) {
-    if (name.ends_with(".cpp") || name.ends_with(".cu")) all += text + "\n";
+    if (name.ends_with(".cpp") || name.ends_with(".cu") || name.ends_with("_steps.h")) all += text + "\n";
   }
   for (const toolchain::CudaHeader& header : toolchain::included_headers(all, headers))
     folder.files[std::string(header.path)] = header.text;
 }
 
-// A candidate whose registers spill is passed over where NVRTC can say so.
+}  // namespace
+
 Result<LibraryPlan> judged_plan(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
                                 Context& context) {
   ContextState& state = *context.shared_state();
@@ -43,12 +44,12 @@ Result<LibraryPlan> judged_plan(const std::vector<Program>& programs, const Targ
   return plan_library(programs, target, options, state, false, true, &context);
 }
 
-}  // namespace
-
 Result<void> check_form(const Target& target, const BuildOptions& options) {
-  if (options.form != BuildForm::Nvcc || target.backend == Backend::cuda) return {};
-  return diag::error(diag::Code::host_feature, fmt::format("there are no sources for nvcc for {}", target.to_string()))
-      .reason("nvcc compiles for NVIDIA GPUs")
+  if (options.form == BuildForm::Library || target.backend == Backend::cuda) return {};
+  const char* const compiler = options.form == BuildForm::Nvcc ? "nvcc" : "NVRTC";
+  return diag::error(diag::Code::host_feature,
+                     fmt::format("there are no sources for {} for {}", compiler, target.to_string()))
+      .reason(fmt::format("{} compiles for NVIDIA GPUs", compiler))
       .help("choose --target cuda:sm_90a, ..., or leave out the form");
 }
 
@@ -66,8 +67,13 @@ NvccFolder nvcc_folder(LibraryPlan planned) {
     for (int i = 2; !taken.insert(file).second; ++i) file = fmt::format("{}_{}.cpp", stem, i);
     units.push_back({std::move(file), std::move(text), std::move(flags)});
   };
-  for (emit::host::File& file : emit::host::print_cpp(planned.host))
-    add(std::move(file.name), std::move(file.text), emit::host::nvcc_host_flags(true));
+  for (emit::host::File& file : emit::host::print_cpp(planned.host)) {
+    if (file.is_header()) {
+      folder.files[file.name] = std::move(file.text);
+    } else {
+      add(std::move(file.name), std::move(file.text), emit::host::nvcc_host_flags(true));
+    }
+  }
   for (const toolchain::CompileJob& unit : constants.units)
     add(folder.name + "_constants.cpp", unit.source, emit::host::nvcc_host_flags(true));
   for (const toolchain::LibraryFile& file : constants.files) folder.files[file.path] = file.bytes;

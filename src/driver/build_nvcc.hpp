@@ -20,7 +20,12 @@ std::span<const EmbeddedFile> engine_values();
 
 namespace codetta::driver {
 
-// Errors: E0440, sources for nvcc without a CUDA target.
+// A candidate whose registers spill is passed over where NVRTC can say so; for forms without compiled kernels inside.
+// Errors: those of plan_library().
+Result<LibraryPlan> judged_plan(const std::vector<Program>& programs, const Target& target, const BuildOptions& options,
+                                Context& context);
+
+// Errors: E0440, a form that the target does not have.
 Result<void> check_form(const Target& target, const BuildOptions& options);
 
 struct NvccFolder {

@@ -149,6 +149,7 @@ inline const std::string& compiled_header(const toolchain::HostCompiler& compile
 class GpuLibrary {
  public:
   bool registered = false;  // the form for nvcc, over a pretended CUDA runtime
+  size_t files = 0;         // of its host text
 
   GpuLibrary() = default;
   // An account of what went wrong, else empty.
@@ -199,7 +200,12 @@ class GpuLibrary {
     for (const device::EmbeddedFile& file : device::files())
       job.files.push_back({"device/" + std::string(file.path), std::string(file.text)});
     for (const emit::host::File& file : emit::host::print_cpp(library)) {
-      job.units.push_back({file.text, host_flags, file.name});
+      ++files;
+      if (file.is_header()) {
+        job.files.push_back({file.name, file.text});
+      } else {
+        job.units.push_back({file.text, host_flags, file.name});
+      }
     }
     job.units.push_back({images, {"-std=c++20"}, "images"});
     if (!registered)

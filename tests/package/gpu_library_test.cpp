@@ -217,6 +217,50 @@ void products_launch(bool registered) {
 TEST(GpuLibraries, ProductsLaunchWhatRunsInProcessLaunch) { products_launch(false); }
 TEST(GpuLibraries, ProductsLaunchTheSameWhereNvccCompilesTheKernels) { products_launch(true); }
 
+// Steps that are several functions, each in a file of its own: layers, a branch and a loop with many of them, and what
+// is behind a size that the call reads.
+TEST(GpuLibraries, StepsOfALargeProgramLaunchWhatRunsInProcessLaunch) {
+  const auto layers = [](int count, std::string h, const std::string& name) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      const std::string out = name + (i + 1 < count ? "_" + std::to_string(i) : "_last");
+      text += "    " + out + "a = cast(softmax(gelu(" + h + " @ w + b)), bf16)\n    " + out + " = cast(" + out +
+              "a @ v + " + h + ", bf16)\n";
+      h = out;
+    }
+    return text;
+  };
+  const std::string text = "def some(z, w, v, b):\n" + layers(14, "z", "t") +
+                           "    return t_last\ndef none(z, w, v, b):\n    return z\n"
+                           "def f(x: bf16['m', 64], w: bf16[64, 128], v: bf16[128, 64], b: f32[128], p: bool[()]):\n" +
+                           layers(14, "x", "h") + "    rows = h_last[:m // 2]\n" + layers(12, "rows", "r") +
+                           "    y = cond(p, some, none, h_last, w, v, b)\n"
+                           "    z = sum(r_last, dim=0)\n    return y, z\n";
+  uint64_t which = 0;
+  for (const char* architecture : {"cuda:sm_90a", "hip:gfx942"}) {
+    if (!commit_takes(which++, 2)) continue;
+    FakeGpu gpu;
+    const Target target = Target::parse(architecture).value();
+    ContextOptions options;
+    options.cache_enabled = false;
+    Context context = *Context::make(options);
+    const auto program = Program::parse(text, "program.py");
+    ASSERT_TRUE(program) << program.error().render();
+    auto package = planned(*program, target, {{"m", 256}}, context);
+    ASSERT_TRUE(package) << package.error().render();
+    const Case one{text, std::make_shared<const package::Package>(*std::move(package)), {{{"m", 256}}, {{"m", 0}}}};
+    set_architecture(gpu.fake, target);
+    gpu.device = runtime::cuda::Device::open(runtime::cuda::Driver::load(CODETTA_FAKE_DRIVER).value(), 0).value();
+    GpuLibrary library;
+    ASSERT_EQ(library.build("large", {one.package}), "");
+    EXPECT_GE(library.files, 6U);
+    ASSERT_EQ(library.load(), "");
+    int64_t launches = 0;
+    EXPECT_EQ(compare(one, library, gpu, launches), "");
+    EXPECT_GT(launches, 28);
+  }
+}
+
 // Nothing stands between launches that overlap: one call clears the counters of all kernels, or the map that comes
 // first.
 TEST(GpuLibraries, CountersOfAllKernelsAreClearedTogether) {

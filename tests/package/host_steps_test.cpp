@@ -50,6 +50,10 @@ class Loaded {
     for (const device::EmbeddedFile& file : device::files())
       job.files.push_back({"device/" + std::string(file.path), std::string(file.text)});
     for (const emit::host::File& file : emit::host::print_cpp(library)) {
+      if (file.is_header()) {
+        job.files.push_back({file.name, file.text});
+        continue;
+      }
       job.units.push_back(
           {file.text,
            {"-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"},

@@ -48,7 +48,8 @@ struct Program {
   std::vector<KernelFunctions> apart{};
   std::vector<Constant> constants{};
   std::vector<PackedFactor> packed{};
-  std::vector<std::string> images{};  // GPU, by kernel: symbol of its compiled code in the library
+  // GPU, by kernel: symbol of its compiled code in the library, or of its source (Library::headers).
+  std::vector<std::string> images{};
   // Instead of images, where nvcc compiles the kernels beside the text: a function that asks the CUDA runtime for the
   // handle of an entry (nvcc.hpp).
   std::vector<std::string> registered{};
@@ -80,9 +81,12 @@ struct Library {
   std::string name;  // prefix of everything public
   std::vector<Program> programs;
   Target target;
-  std::string version;               // of Codetta
-  std::string weights_file{};        // name of the file beside the library that holds the weights; empty: there is none
-  std::string carried_file{};        // Metal: of the one that holds what `Constant::symbol` names, as u8; likewise
+  std::string version;         // of Codetta
+  std::string weights_file{};  // name of the file beside the library that holds the weights; empty: there is none
+  std::string carried_file{};  // Metal: of the one that holds what `Constant::symbol` names, as u8; likewise
+  // CUDA, where images are sources that NVRTC compiles (device/host/gpu_nvrtc.h): symbol of the headers' bytes; else
+  // empty.
+  std::string headers{};
   bool checked = true;               // guards and overlaps are looked at in every call
   std::vector<SizeTable> by_size{};  // of functions with several programs
 };
@@ -92,13 +96,15 @@ inline constexpr int library_abi = 1;
 
 struct File {
   std::string name, text;
+  [[nodiscard]] bool is_header() const { return name.ends_with(".h"); }  // included by others, by this name
 };
 
 // Names that cannot be public, steps that this backend lacks. Errors: E0230, E0420.
 Result<void> check_library(const Library& library);
 // Of the library's own name, which is known before anything is compiled. Errors: E0230.
 Result<void> check_library_name(const std::string& name);
-// One text for the library, one for each program, and one for each table of sizes. check_library() has passed.
+// One text for the library, one for each program, and one for each table of sizes. Of a large program the steps have
+// files of their own, and what these include is one whose name ends with ".h". check_library() has passed.
 std::vector<File> print_cpp(const Library& library);
 std::string print_header(const Library& library);
 // Which symbols the linker exports: a version script.

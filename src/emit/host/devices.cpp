@@ -117,7 +117,7 @@ void DeviceLines::mark() {
 }
 void DeviceLines::restore() { out_.line(several() ? "restore(frame, mark);" : "frame.placed = mark;"); }
 
-void DeviceLines::tell_tensors(const package::CallExtern& call) {
+void DeviceLines::tell_tensors(const package::CallExtern& call, const std::string& shared) {
   const uint32_t device = device_of(package_, call).value_or(scope());
   if (device == 0) return;
   const auto tell = [&](const std::string& tensors, size_t count) {
@@ -125,7 +125,7 @@ void DeviceLines::tell_tensors(const package::CallExtern& call) {
   };
   tell("inputs", call.inputs.size());
   if (call.form == package::CallExtern::Form::Alloc) {
-    tell(base::CodeWriter::text_of("result_", call.result, ".tensors"), call.output_count);
+    tell(base::CodeWriter::text_of(shared, "result_", call.result, ".tensors"), call.output_count);
   } else {
     tell("outputs", call.outputs.size());
   }

@@ -67,7 +67,8 @@ class DeviceLines : public DeviceTrack {
   void mark();
   void restore();
   // Tensors of a call of a function of the caller's say where they lie.
-  void tell_tensors(const package::CallExtern& call);
+  // `shared`: in front of the name of the call's result.
+  void tell_tensors(const package::CallExtern& call, const std::string& shared);
 
  private:
   void print(uint32_t device);

@@ -11,8 +11,8 @@ namespace codetta::emit::host {
 
 using base::CodeWriter;
 
-LateParts::LateParts(CodeWriter& out, const package::Package& package, std::string frame_type)
-    : out_(out), package_(package), frame_type_(std::move(frame_type)) {
+LateParts::LateParts(CodeWriter& out, const package::Package& package, std::string frame_type, bool divided)
+    : out_(out), package_(package), frame_type_(std::move(frame_type)), divided_(divided) {
   for (std::string& symbol : computed_inside(package)) inner_.insert(std::move(symbol));
 }
 
@@ -25,24 +25,28 @@ void LateParts::wait(bool inside, const std::set<uint32_t>& fitted) {
 }
 
 void LateParts::open() {
-  out_.line("[[maybe_unused]] auto& part_", parts_.size(), " = frame;");
-  parts_.push_back(
+  if (divided_) {
+    out_.line("s.part_", parts_.size(), " = &frame;");
+  } else {
+    out_.line("[[maybe_unused]] auto& part_", parts_.size(), " = frame;");
+  }
+  parts_.emplace_back(
       out_.block_with("};", "const auto rest_", parts_.size() + 1, " = [&](", frame_type_, "& frame) -> Status"));
   out_.line(several() ? "begin_devices(frame);" : "frame.placed = 0;");
 }
 
-// Ends the innermost function.
-std::string LateParts::run_last() {
-  parts_.pop_back();
-  const std::string rest = CodeWriter::text_of("run_rest(frame, rest_", parts_.size() + 1, ")");
-  const std::string spent = frame_type_ != "Frame" && parts_.empty() ? runs_once(package_) : std::string();
+// Runs the function of a part, which ends here.
+std::string LateParts::run_text(size_t part) const {
+  const std::string rest = CodeWriter::text_of("run_rest(frame, rest_", part + 1, ")");
+  const std::string spent = frame_type_ != "Frame" && part == 0 ? runs_once(package_) : std::string();
   return spent.empty() ? rest : CodeWriter::text_of("begun(", rest, ", ", spent, ")");
 }
 
 void LateParts::close(size_t outer, std::set<uint32_t>& fitted) {
   while (inside_.size() > outer) {
     out_.line("return ok;");
-    out_.line("CODETTA_OK(", run_last(), ");");
+    parts_.pop_back();
+    out_.line("CODETTA_OK(", run_text(parts_.size()), ");");
     fitted = std::move(inside_.back().fitted);
     inside_.pop_back();
   }
@@ -50,7 +54,16 @@ void LateParts::close(size_t outer, std::set<uint32_t>& fitted) {
 }
 
 void LateParts::close_all() {
-  while (!parts_.empty()) out_.line("return ", run_last(), ";");
+  end_function(0);
+  parts_.clear();
+}
+
+void LateParts::end_function(size_t outer) {
+  for (size_t part = parts_.size(); part > outer; --part) {
+    if (!parts_[part - 1]) continue;
+    parts_[part - 1].reset();
+    out_.line("return ", run_text(part - 1), ";");
+  }
 }
 
 // A branch or a loop may be still to compute them.
@@ -79,8 +92,10 @@ void LateParts::place_used(const package::Step& step, const std::function<void(u
 std::string LateParts::frame_of(uint32_t pool) const {
   const auto home = part_of_pool_.find(pool);
   const bool earlier = home != part_of_pool_.end() && home->second != parts_.size();
-  const std::string name = earlier ? CodeWriter::text_of("part_", home->second) : "frame";
-  return earlier && several() ? CodeWriter::text_of(name, ".of(", package_.pools[pool].device, ")") : name;
+  if (!earlier) return "frame";
+  const std::string name =
+      divided_ ? CodeWriter::text_of("(*s.part_", home->second, ")") : CodeWriter::text_of("part_", home->second);
+  return several() ? CodeWriter::text_of(name, ".of(", package_.pools[pool].device, ")") : name;
 }
 
 }  // namespace codetta::emit::host

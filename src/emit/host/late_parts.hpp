@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,8 +18,9 @@ namespace codetta::emit::host {
 
 class LateParts {
  public:
-  // `frame_type`: of GPUs, "GpuFrame" or "DevicesFrame"; on a CPU "Frame".
-  LateParts(base::CodeWriter& out, const package::Package& package, std::string frame_type);
+  // `frame_type`: of GPUs, "GpuFrame" or "DevicesFrame"; on a CPU "Frame". `divided`: the steps are several functions
+  // (step_functions.hpp), which find earlier frames in what they share.
+  LateParts(base::CodeWriter& out, const package::Package& package, std::string frame_type, bool divided = false);
 
   // Whether a size is read behind another one without work between them: it is known to the same function.
   [[nodiscard]] bool joins_last() { return std::exchange(at_once_, true); }
@@ -33,6 +35,10 @@ class LateParts {
   [[nodiscard]] size_t depth() const { return inside_.size(); }
   void close(size_t outer, std::set<uint32_t>& fitted);
   void close_all();
+  // The end of one of several functions of the main list, or of a list of its own that began with so many: the next one
+  // goes on in what is open.
+  void end_function(size_t outer);
+  [[nodiscard]] size_t count() const { return parts_.size(); }
   [[nodiscard]] bool open_parts() const { return !parts_.empty(); }
 
   // Pools of packages with such sizes are placed one by one, each in the memory of the part that uses it first:
@@ -45,14 +51,16 @@ class LateParts {
  private:
   [[nodiscard]] bool several() const { return frame_type_ == "DevicesFrame"; }
   [[nodiscard]] bool has_bytes(const package::Pool& pool) const;
-  [[nodiscard]] std::string run_last();
+  [[nodiscard]] std::string run_text(size_t part) const;
 
   base::CodeWriter& out_;
   const package::Package& package_;
   std::string frame_type_;
-  bool at_once_ = false;                        // nothing has run since the last of these sizes
-  std::vector<base::CodeWriter::Block> parts_;  // the functions
-  struct Inside {                               // of a list of a branch or a loop
+  bool divided_;
+  bool at_once_ = false;  // nothing has run since the last of these sizes
+  // The functions; none where the text goes on in another function than the one that it is of.
+  std::vector<std::optional<base::CodeWriter::Block>> parts_;
+  struct Inside {  // of a list of a branch or a loop
     base::CodeWriter::Block running;
     std::set<uint32_t> fitted;
   };

@@ -4,6 +4,7 @@
 
 #include "emit/host/signature.hpp"
 #include "emit/host/steps.hpp"
+#include "package/cpu_call.hpp"
 
 namespace codetta::emit::host {
 
@@ -151,6 +152,40 @@ int written_axes(const package::Operand& operand) {
 
 std::string extern_setter(const Library& library, const std::string& name) {
   return library.name + "_set_extern_" + name;
+}
+
+void print_phases(CodeWriter& out, const package::EpilogueProgram& program) {
+  size_t p = 0;
+  out.line("static constexpr Phase phases[] = {",
+           comma_list(program.phases,
+                      [&](const package::Phase& phase) {
+                        const auto space = static_cast<int>(package::space_of(program, p++));
+                        return CodeWriter::text_of("{", static_cast<int>(phase.scope), ", ", space, ", ",
+                                                   phase.reads_accumulator, "}");
+                      }),
+           "};  // scope, space, reads accumulators");
+  out.line("set_phases(work, phases);");
+  if (!program.reductions.empty()) {
+    out.line("static constexpr Reduction reductions[] = {",
+             comma_list(program.reductions,
+                        [](const package::Reduction& r) {
+                          return CodeWriter::text_of("{", static_cast<int>(r.kind), ", ", static_cast<int>(r.axis),
+                                                     ", ", static_cast<int>(r.type), ", ", r.mean, ", ", r.phase, ", ",
+                                                     r.parts, ", false}");
+                        }),
+             "};  // kind, axis, dtype, mean, phase, parts");
+    out.line("set_reductions(work, reductions);");
+  }
+}
+
+CodeWriter::Block begin_combined(CodeWriter& out, uint32_t target, package::ScatterReduce how) {
+  auto scope = out.block("");
+  out.line("const Combine how = Combine(", static_cast<int>(how), ");");
+  out.line("i64 wide = 0;");
+  out.line("const i64 mark = frame.placed;");
+  out.line("CODETTA_OK(place(frame, wide, Combined::wide_bytes(v[", target, "], how)));");
+  out.line("frame.placed = mark;");
+  return scope;
 }
 
 }  // namespace codetta::emit::host

@@ -54,8 +54,9 @@ void StepBase::operator()(const package::Allocate& step) {
 void StepBase::allocate_in(const std::string& frame, const package::AllocateFromPool& step) {
   const Buffer& buffer = package_.buffers[step.buffer];
   const auto scope = begin_buffer(buffer);
-  out_.line("CODETTA_OK(allocate(", frame, ", v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(pool_",
-            step.pool, ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), "));");
+  out_.line("CODETTA_OK(allocate(", frame, ", v[", step.buffer, "], ", dtype_of(step.buffer), ", Number(", shared_,
+            "pool_", step.pool, ") + ", number(step.offset), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(),
+            "));");
 }
 void StepBase::operator()(const package::Reuse& step) {
   const Buffer& buffer = package_.buffers[step.buffer];
@@ -106,6 +107,39 @@ CodeWriter::Block StepBase::begin_buffer(const Buffer& buffer) {
 
 void StepBase::print_sizes(const Buffer& buffer) {
   out_.line("const Number sizes[] = {", buffer.shape.empty() ? "Number(1)" : numbers(buffer.shape), "};");
+}
+
+size_t StepBase::print_ranges(const package::StepList& list, std::optional<CodeWriter::Block>& in_range) {
+  size_t count = 0;
+  std::string all;
+  for (; count < list.size(); ++count) {
+    const auto* check = std::get_if<package::Check>(&list[count]);
+    const auto* range = check == nullptr ? nullptr : std::get_if<package::RangeGuard>(&check->guard);
+    if (range == nullptr) break;
+    out_.line("if (frame.running) CODETTA_OK(", range_check(*range), ");");
+    all += CodeWriter::text_of(all.empty() ? "" : " && ", "in_range(", number(range->value), ", ", number(range->least),
+                               ", ", number(range->most), ")");
+  }
+  if (count > 0) in_range.emplace(out_.block("if (frame.running || (", all, "))"));
+  return count;
+}
+
+void StepBase::name_symbols() {
+  const auto name = [this](const package::StepList& list) {
+    for (const package::Step& step : list) {
+      if (const auto* define = std::get_if<package::DefineSymbol>(&step))
+        variables_.emplace(define->symbol, CodeWriter::text_of(shared_, "n", variables_.size()));
+    }
+  };
+  name(package_.steps);
+  for (const package::StepList& list : package_.step_lists) name(list);
+}
+
+void StepBase::forget_symbols(const package::StepList& list) {
+  for (const package::Step& step : list) {
+    if (const auto* define = std::get_if<package::DefineSymbol>(&step))
+      out_.line(variables_.at(define->symbol), " = Number::none();");
+  }
 }
 
 SymbolText StepBase::symbols() const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,13 @@ class StepBase {
   [[nodiscard]] int dtype_of(uint32_t buffer) const { return static_cast<int>(package_.buffers[buffer].dtype); }
 
   std::string range_check(const package::RangeGuard& guard);
+  // What a list of a branch or a loop begins with, and how many steps that is. Sizes of a list that is not run may be
+  // out of range: it is not measured then, and refused where it runs, without checks, too.
+  size_t print_ranges(const package::StepList& list, std::optional<base::CodeWriter::Block>& in_range);
+  // Gives each symbol a variable, "n0" behind `shared_`.
+  void name_symbols();
+  // Symbols of a loop are new in every pass.
+  void forget_symbols(const package::StepList& list);
   template <class... Pieces>
   void checked(const Pieces&... pieces) {
     out_.line("if (frame.checking()) CODETTA_OK(", pieces..., ");");
@@ -75,6 +83,7 @@ class StepBase {
   base::CodeWriter& out_;
   const package::Package& package_;
   std::map<std::string, std::string> variables_;  // of symbols
+  std::string shared_;  // in front of what several functions of the steps use: "s.", or nothing where there is one
 
  private:
   int64_t most_alignment_;

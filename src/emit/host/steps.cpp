@@ -11,6 +11,7 @@
 #include "emit/host/late_parts.hpp"
 #include "emit/host/signature.hpp"
 #include "emit/host/step_base.hpp"
+#include "emit/host/step_functions.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
 #include "package/gpu_call.hpp"
@@ -24,30 +25,61 @@ using types::Dim;
 
 namespace {
 
+constexpr const char* views_line = "View* const v = frame.views;";
+constexpr const char* launches_line = "Launches& launches = *static_cast<Launches*>(frame.launches);";
+
 class StepPrinter : public StepBase {
  public:
-  StepPrinter(CodeWriter& out, const Library& library, const Program& program, size_t program_index)
+  // `divided`: as several functions, by print_divided().
+  StepPrinter(CodeWriter& out, const Library& library, const Program& program, size_t program_index,
+              bool divided = false)
       : StepBase(out, *program.package, most_alignment(on_gpu(program))),
         library_(library),
         program_(program),
         program_index_(program_index),
         gpu_(on_gpu(program)),
         devices_(out, *program.package),
-        parts_(out, *program.package, on_gpu(program) ? devices_.frame_type() : "Frame") {}
+        parts_(out, *program.package, on_gpu(program) ? devices_.frame_type() : "Frame", divided) {
+    if (divided) shared_ = "s.";
+  }
   using StepBase::operator();
 
   void print() {
     name_symbols();
     if (devices_of(package_) > most_devices) return lacks("it uses more than 64 devices");
-    const auto function = out_.block("Status steps(", gpu_ ? devices_.frame_type() : "Frame", "& frame)");
-    out_.line("View* const v = frame.views;");
-    if (gpu_ && has_launches(package_)) out_.line("Launches& launches = *static_cast<Launches*>(frame.launches);");
+    const auto function = out_.block("Status steps(", frame_type(), "& frame)");
+    out_.line(views_line);
+    if (gpu_ && has_launches(package_)) out_.line(launches_line);
     out_.line(devices_.several() ? "begin_devices(frame);" : "frame.placed = 0;");
     for (const auto& [symbol, variable] : variables_)
       out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));
     main_ = &package_.steps;
     print_list(package_.steps);
     parts_.close_all();
+  }
+
+  [[nodiscard]] const char* frame_type() const { return gpu_ ? devices_.frame_type() : "Frame"; }
+  // The first function, which calls the others, in the current section; struct Shared in the section "shared".
+  void print_divided() {
+    std::vector<std::string> head{CodeWriter::text_of("[[maybe_unused]] ", views_line)};
+    if (gpu_ && has_launches(package_)) head.push_back(CodeWriter::text_of("[[maybe_unused]] ", launches_line));
+    functions_.emplace(out_, package_, frame_type(), std::move(head));
+    name_symbols();
+    {
+      const auto function = out_.block("Status steps(", frame_type(), "& frame)");
+      out_.line("Shared s;");
+      out_.line(devices_.several() ? "begin_devices(frame);" : "frame.placed = 0;");
+      out_.line("return ", functions_->next_call(), ";");
+    }
+    main_ = &package_.steps;
+    functions_->begin(package_.steps, 0);
+    print_list(package_.steps);
+    const size_t parts = parts_.count();
+    parts_.close_all();
+    functions_->end();
+    const auto shared = out_.section("shared");
+    begin_text(out_, "shared");
+    print_shared(out_, package_, variables_, parts, frame_type());
   }
 
   void operator()(const package::DefineSymbol& step) {
@@ -122,8 +154,8 @@ class StepPrinter : public StepBase {
     } else if (scalar) {
       out_.line(number_of, " = frame.scalars[", step.buffer, "].i;");
     } else {
-      out_.line("CODETTA_OK(size_of_output(result_", step.buffer, ".tensors[", step.output, "], ", step.output, ", ",
-                step.dim, ", ", step.from == From::OutputStride, ", ", number_of, "));");
+      out_.line("CODETTA_OK(size_of_output(", shared_, "result_", step.buffer, ".tensors[", step.output, "], ",
+                step.output, ", ", step.dim, ", ", step.from == From::OutputStride, ", ", number_of, "));");
     }
     if ((value || scalar) && package_.buffers[step.buffer].dtype == DType::u64)
       out_.line("CODETTA_OK(check_size(", number_of, ", ", name_of(step.buffer), "));");
@@ -188,7 +220,9 @@ class StepPrinter : public StepBase {
     if (!behind_comment()) out_.blank();
     out_.line("// extern ", comment_text(step.name));
     const bool allocates = step.form == package::CallExtern::Form::Alloc;
-    if (allocates) out_.line("ExternResults<", step.output_count, "> result_", step.result, ";");
+    const std::string result = CodeWriter::text_of(shared_, "result_", step.result);
+    if (allocates && functions_) out_.line(result, ".release_all();");
+    if (allocates && !functions_) out_.line("ExternResults<", step.output_count, "> ", result, ";");
     for (const uint32_t buffer : step.inputs) print_fits(buffer);
     for (const uint32_t buffer : step.outputs) print_fits(buffer);
     out_.line("if (!frame.running && !frame.sizes_only) CODETTA_OK(check_extern(", entry, ", ",
@@ -196,9 +230,9 @@ class StepPrinter : public StepBase {
     const auto scope = out_.block("if (frame.running)");
     print_extern_tensors(out_, package_, "inputs", step.inputs);
     if (!allocates) print_extern_tensors(out_, package_, "outputs", step.outputs);
-    devices_.tell_tensors(step);
+    devices_.tell_tensors(step, shared_);
     out_.line("CODETTA_OK(call_extern(", gpu_ ? "frame, " : "", entry, ", inputs, ", count(step.inputs), ", ",
-              allocates ? CodeWriter::text_of("result_", step.result, ".tensors, ", step.output_count)
+              allocates ? CodeWriter::text_of(result, ".tensors, ", step.output_count)
                         : CodeWriter::text_of("outputs, ", count(step.outputs)),
               !gpu_       ? "));"
               : allocates ? ", true));"
@@ -206,7 +240,7 @@ class StepPrinter : public StepBase {
   }
   void operator()(const package::SelectOutput& step) {
     const Buffer& buffer = package_.buffers[step.buffer];
-    const std::string result = CodeWriter::text_of("result_", step.result);
+    const std::string result = CodeWriter::text_of(shared_, "result_", step.result);
     selected_[step.buffer] = CodeWriter::text_of(result, ".release(", step.output, ");");
     const auto scope = begin_buffer(buffer);
     out_.line("CODETTA_OK(select_output(frame, v[", step.buffer, "], ", result, ".tensors[", step.output, "], ",
@@ -217,7 +251,7 @@ class StepPrinter : public StepBase {
     for (const uint32_t buffer : {step.target, step.values}) print_fits(buffer);
     for (const uint32_t buffer : step.indices) print_fits(buffer);
     if (gpu_) return elements().index_put(step);
-    const auto scope = begin_combined(step.target, how);
+    const auto scope = begin_combined(out_, step.target, how);
     out_.line(
         "const Index indices[] = {",
         comma_list(step.indices, [this](uint32_t b) { return CodeWriter::text_of("{&v[", b, "], ", name_of(b), "}"); }),
@@ -228,7 +262,7 @@ class StepPrinter : public StepBase {
   void operator()(const package::Scatter& step) {
     for (const uint32_t buffer : {step.target, step.index, step.source}) print_fits(buffer);
     if (gpu_) return elements().scatter(step);
-    const auto scope = begin_combined(step.target, step.reduce);
+    const auto scope = begin_combined(out_, step.target, step.reduce);
     out_.line("if (frame.running) CODETTA_OK(scatter(v[", step.target, "], {&v[", step.index, "], ",
               name_of(step.index), "}, v[", step.source, "], ", step.dim, ", how, ", library_.checked,
               ", frame.memory + wide));");
@@ -514,24 +548,6 @@ class StepPrinter : public StepBase {
   }
 
  private:
-  void name_symbols() {
-    const auto name = [this](const package::StepList& list) {
-      for (const package::Step& step : list) {
-        if (const auto* define = std::get_if<package::DefineSymbol>(&step))
-          variables_.emplace(define->symbol, CodeWriter::text_of("n", variables_.size()));
-      }
-    };
-    name(package_.steps);
-    for (const package::StepList& list : package_.step_lists) name(list);
-  }
-  // Symbols of a loop are new in every pass.
-  void forget_symbols(const package::StepList& list) {
-    for (const package::Step& step : list) {
-      if (const auto* define = std::get_if<package::DefineSymbol>(&step))
-        out_.line(variables_.at(define->symbol), " = Number::none();");
-    }
-  }
-
   void print_list(const package::StepList& list) {
     const package::StepList* outer = std::exchange(list_, &list);
     const size_t at = step_, inside = parts_.depth();
@@ -539,8 +555,15 @@ class StepPrinter : public StepBase {
     std::optional<CodeWriter::Block> in_range;
     step_ = &list == main_ ? 0 : print_ranges(list, in_range);
     if (&list != main_) devices_.unknown();
+    const bool apart = functions_ && &list != main_ && functions_->is_apart(list);
+    if (apart) {
+      out_.line("CODETTA_OK(", functions_->next_call(), ");");
+      functions_->begin(list, parts_.count());
+    }
     for (; step_ < list.size(); ++step_) {
       const package::Step& step = list[step_];
+      if (functions_ && functions_->is_full(list, step_) && !behind_comment()) print_next_function(list);
+      if (functions_) functions_->add(list, step_);
       const bool uses_pools = std::holds_alternative<package::AllocateFromPool>(step) ||
                               std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
       if (uses_pools) place_pools(step);
@@ -550,26 +573,22 @@ class StepPrinter : public StepBase {
       std::visit(*this, step);
       if (const auto* define = std::get_if<package::DefineSymbol>(&step)) parts_.define(define->symbol);
     }
+    if (apart) {
+      out_.line("return ok;");
+      functions_->end();
+    }
     if (&list != main_) parts_.close(inside, fitted_), devices_.unknown();
     if (in_range) fitted_ = fitted;
     step_ = at;
     list_ = outer;
   }
-  // What a list of a branch or a loop begins with, and how many steps that is. Sizes of a list that is not run may be
-  // out of range: it is not measured then, and refused where it runs, without checks, too.
-  size_t print_ranges(const package::StepList& list, std::optional<CodeWriter::Block>& in_range) {
-    size_t count = 0;
-    std::string all;
-    for (; count < list.size(); ++count) {
-      const auto* check = std::get_if<package::Check>(&list[count]);
-      const auto* range = check == nullptr ? nullptr : std::get_if<package::RangeGuard>(&check->guard);
-      if (range == nullptr) break;
-      out_.line("if (frame.running) CODETTA_OK(", range_check(*range), ");");
-      all += CodeWriter::text_of(all.empty() ? "" : " && ", "in_range(", number(range->value), ", ",
-                                 number(range->least), ", ", number(range->most), ")");
-    }
-    if (count > 0) in_range.emplace(out_.block("if (frame.running || (", all, "))"));
-    return count;
+  // The list goes on in another function.
+  void print_next_function(const package::StepList& list) {
+    const size_t parts = functions_->parts();
+    out_.line("return ", functions_->next_call(), ";");
+    parts_.end_function(parts);
+    functions_->end();
+    functions_->begin(list, parts);
   }
   // A bool that is read before what it decides about; false while sizes are measured.
   void print_predicate(const char* name, uint32_t buffer) {
@@ -591,24 +610,13 @@ class StepPrinter : public StepBase {
     if (package_.pools[i].alignment > most_alignment(gpu_))
       lacks("a pool is aligned to more than " + std::to_string(most_alignment(gpu_)) + " bytes");
     devices_.at(package_.pools[i].device);
-    out_.line("i64 pool_", i, " = 0;");
-    out_.line("CODETTA_OK(place(frame, pool_", i, ", ", number(package_.pools[i].bytes), "));");
+    if (!functions_) out_.line("i64 pool_", i, " = 0;");
+    out_.line("CODETTA_OK(place(frame, ", shared_, "pool_", i, ", ", number(package_.pools[i].bytes), "));");
   }
 
   static int64_t most_alignment(bool gpu) { return gpu ? 256 : 64; }
   [[nodiscard]] bool behind_comment() const {
     return step_ > 0 && std::holds_alternative<package::Comment>((*list_)[step_ - 1]);
-  }
-
-  // Opens a scope with how values are combined, and where sums are formed in another type: `how`, `wide`.
-  CodeWriter::Block begin_combined(uint32_t target, package::ScatterReduce how) {
-    auto scope = out_.block("");
-    out_.line("const Combine how = Combine(", static_cast<int>(how), ");");
-    out_.line("i64 wide = 0;");
-    out_.line("const i64 mark = frame.placed;");
-    out_.line("CODETTA_OK(place(frame, wide, Combined::wide_bytes(v[", target, "], how)));");
-    out_.line("frame.placed = mark;");
-    return scope;
   }
 
   // Steps on elements of a GPU, where the printing is.
@@ -724,27 +732,7 @@ class StepPrinter : public StepBase {
     }
     if (step.product && !(step.batch == Dim::constant(1)) && package::rows_fold(program))
       out_.line("set_folding(work);");
-    size_t p = 0;
-    out_.line("static constexpr Phase phases[] = {",
-              comma_list(program.phases,
-                         [&](const package::Phase& phase) {
-                           const auto space = static_cast<int>(package::space_of(program, p++));
-                           return CodeWriter::text_of("{", static_cast<int>(phase.scope), ", ", space, ", ",
-                                                      phase.reads_accumulator, "}");
-                         }),
-              "};  // scope, space, reads accumulators");
-    out_.line("set_phases(work, phases);");
-    if (!program.reductions.empty()) {
-      out_.line("static constexpr Reduction reductions[] = {",
-                comma_list(program.reductions,
-                           [](const package::Reduction& r) {
-                             return CodeWriter::text_of("{", static_cast<int>(r.kind), ", ", static_cast<int>(r.axis),
-                                                        ", ", static_cast<int>(r.type), ", ", r.mean, ", ", r.phase,
-                                                        ", ", r.parts, ", false}");
-                           }),
-                "};  // kind, axis, dtype, mean, phase, parts");
-      out_.line("set_reductions(work, reductions);");
-    }
+    print_phases(out_, program);
     const auto or_apart = [&](const std::string& function, const std::string& other) {
       const std::string usual = function.empty() ? "nullptr" : function;
       return apart.tiles.empty() ? usual : "apart ? " + other + " : " + usual;
@@ -769,6 +757,7 @@ class StepPrinter : public StepBase {
   bool gpu_ = false;
   DeviceLines devices_;
   LateParts parts_;
+  std::optional<StepFunctions> functions_;  // where there are several
   size_t computed_ = 0;
 };
 
@@ -776,6 +765,14 @@ class StepPrinter : public StepBase {
 
 void print_steps(CodeWriter& out, const Library& library, const Program& program, size_t program_index) {
   StepPrinter(out, library, program, program_index).print();
+}
+
+std::optional<DividedSteps> divided_steps(const Library& library, const Program& program, size_t program_index) {
+  if (weight_of(*program.package) <= most_step_weight) return std::nullopt;
+  CodeWriter out;
+  StepPrinter printer(out, library, program, program_index, true);
+  printer.print_divided();
+  return steps_in(out, printer.frame_type());
 }
 
 void print_packing(CodeWriter& out, const Program& program, const PackedFactor& packed) {

@@ -15,8 +15,21 @@ namespace codetta::emit::host {
 
 // "static Status steps(Frame& frame) { ... }".
 void print_steps(base::CodeWriter& out, const Library& library, const Program& program, size_t program_index);
+// The same of a large program.
+struct DividedSteps {
+  std::string shared;                  // "struct Shared {...};"
+  std::string first;                   // "Status steps(Frame& frame) {...}", which calls the first of the others
+  std::string frame_type;              // "Frame"
+  std::vector<std::string> functions;  // "Status steps_1(Frame& frame, Shared& s) {...}", each for a file of its own
+};
+// Nothing where the steps are short enough for one function.
+std::optional<DividedSteps> divided_steps(const Library& library, const Program& program, size_t program_index);
 // "constexpr GemmConfig config_0 = {...};".
 void print_configuration(base::CodeWriter& out, size_t index, const package::Kernel& kernel);
+// CPU: phases and reductions of an epilogue, set of `work`.
+void print_phases(base::CodeWriter& out, const package::EpilogueProgram& program);
+// CPU: opens a scope with how values are combined, and where sums are formed in another type: `how`, `wide`.
+base::CodeWriter::Block begin_combined(base::CodeWriter& out, uint32_t target, package::ScatterReduce how);
 // GPU: the tables of a kernel, as the object kernel_symbol() of namespace codetta::host.
 void print_gpu_kernel(base::CodeWriter& out, const Program& program, size_t program_index, size_t index,
                       size_t library_index);

@@ -158,7 +158,8 @@ std::string page() {
          "with code\nobjects inside; Python text is a module over numpy and the engine's shared library, for CUDA over "
          "cuda.bindings. What nvcc compiles (`--form nvcc`) has\nthe column of C++ text, CUDA: its host text differs "
          "in "
-         "where the handles of kernels come from. Metal text\nis Objective-C++ ([metal.md](metal.md)). CUTLASS EVT "
+         "where the handles of kernels come from. So has what NVRTC compiles where a library runs\n(`--form nvrtc`), "
+         "whose programs are the same text. Metal text\nis Objective-C++ ([metal.md](metal.md)). CUTLASS EVT "
          "takes "
          "epilogues, not steps: [evt.md](evt.md).\n\n"
          "CUDA's columns run over a pretended driver in these tests, and on NVIDIA GPUs by `tools/gpu_check`. HIP's "
@@ -270,6 +271,30 @@ TEST(Features, HostTextForNvccIsThatForCuda) {
     }
   }
   EXPECT_GT(with_kernels, 10U);
+}
+
+// Programs whose kernels NVRTC compiles where they run are the text of the column for CUDA; the library's own text says
+// what compiles them.
+TEST(Features, HostTextForNvrtcIsThatForCuda) {
+  size_t seen = 0;
+  for (const Feature& feature : all_features()) {
+    SCOPED_TRACE(feature.row);
+    emit::host::Library compiled = gpu_library(feature, cuda_target);
+    for (const package::Kernel& kernel : compiled.programs[0].package->kernels)
+      compiled.programs[0].images.push_back("image_of_" + kernel.name);
+    emit::host::Library sources = compiled;
+    sources.headers = "headers_of_all";
+    EXPECT_EQ(cell(emit::host::check_library(sources)), cell(emit::host::check_library(compiled)));
+    if (!emit::host::check_library(compiled)) continue;
+    ++seen;
+    const auto a = emit::host::print_cpp(sources), b = emit::host::print_cpp(compiled);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 1; i < a.size(); ++i) EXPECT_EQ(a[i].text, b[i].text);
+    EXPECT_NE(a[0].text.find("#include \"device/host/gpu_nvrtc.h\"\n"), std::string::npos);
+    EXPECT_NE(a[0].text.find(", compile_kernel, compile_kernels, headers_of_all, "), std::string::npos) << a[0].text;
+    EXPECT_EQ(b[0].text.find("compile_kernel"), std::string::npos);
+  }
+  EXPECT_GT(seen, 30U);
 }
 
 // A launch for a CPU names factors that a GPU's kernel does not have among its operands.

@@ -301,6 +301,11 @@ Status cuInit(unsigned) {
   ENTER("cuInit");
   return state.devices == 0 ? Status::NoDevice : Status::Success;
 }
+// NVRTC asks a driver for tables of its own, of which it knows that they may be missing, but not the function.
+Status cuGetExportTable(const void** table, const void*) {
+  *table = nullptr;
+  return Status::NotFound;
+}
 Status cuDriverGetVersion(int* version) {
   *version = state.version;
   return Status::Success;

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries for CUDA that carry their kernels as sources (`codetta build --form nvrtc`), over the pretended driver and with the real NVRTC: launches are those of
+a library with compiled kernels, and what is missing or wrong has a text. Usage: gpu_nvrtc_test.py <codetta> <cc> <c++> <source folder> <work folder> <nvrtc folder> <pretended driver>"""
+
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+CODETTA, CC, CXX = sys.argv[1:4]
+SOURCE, WORK, NVRTC, DRIVER = (pathlib.Path(a) for a in sys.argv[4:8])
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from quick_compiler import quick_compiler  # noqa: E402
+
+PROGRAM = """def mlp(x: bf16["m", 256], w: bf16[256, 512], v: bf16[512, 128]):
+    h = relu(x @ w)
+    y = h @ v
+    return y
+"""
+# Refuses a later architecture than the one that it is built for.
+KERNEL = """#pragma codetta kernel(x: f32[n], out y: f32[n])
+#pragma codetta block(32) grid(1)
+extern "C" __global__ void picky(const float* x, float* y) {
+#if __CUDA_ARCH__ > 800
+#error "this one is for sm_80 alone"
+#endif
+  y[threadIdx.x] = x[threadIdx.x];
+}
+"""
+# init() and two calls, with what they launched: status, text, functions, grids.
+SCRIPT = """import ctypes, json, sys
+path, name, function, count = sys.argv[1:5]
+l, driver, context = ctypes.CDLL(path), ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxPushCurrent_v2(context) == 0
+made = [ctypes.c_void_p() for _ in range(int(count))]
+for one in made:
+    assert driver.cuMemAlloc_v2(ctypes.byref(one), ctypes.c_size_t(8 << 20)) == 0
+error = getattr(l, name + '_get_last_error')
+error.restype = ctypes.c_char_p
+calls = [getattr(l, name + '_init')()] if 'init' in sys.argv else []
+for _ in range(2):
+    calls.append(getattr(l, f'{name}_{function}')(*made, *([ctypes.c_int64(512)] if function == 'mlp' else []), None))
+text = ctypes.create_string_buffer(1 << 20)
+driver.codetta_fake_launches.restype = ctypes.c_bool
+assert driver.codetta_fake_launches(text, ctypes.c_size_t(1 << 20))
+print(json.dumps([calls, error().decode() if any(calls) else '', [line.split()[:8] for line in text.value.decode().splitlines()]]))
+"""
+LOADS = """#include <dlfcn.h>
+#include <stddef.h>
+int main(int argc, char** argv) {
+  void* library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+  int (*init)(void) = NULL;
+  if (library != NULL) *(void**)&init = dlsym(library, "mlp_init");
+  if (init == NULL || init() != 0) return 2;
+  if (dlclose(library) != 0) return 3;
+  return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL ? 4 : 0;
+}
+"""
+
+
+def run(*command, code=0, env=None):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=env)
+    if code is not None and done.returncode != code:
+        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+@functools.cache
+def quick():
+    return quick_compiler(CXX, SOURCE, WORK, kernels=True)
+
+
+def build(name, *options, program="mlp", code=0):
+    path = WORK / f"lib{name}.so"
+    done = run(CODETTA, "build", WORK / f"{program}.py", "-o", path, "--name", program, "--cuda-home", NVRTC, "--cache-dir", WORK / "cache", "--compiler", quick(),
+               *options, code=code)
+    return path if code == 0 else done.stderr
+
+
+def call(path, *more, function="mlp", count=4, nvrtc=True):
+    folders = [str(WORK / "pretended"), *([str(NVRTC / "lib")] if nvrtc else [])]
+    done = run(sys.executable, "-c", SCRIPT, path, function, function, str(count), *more, env={**os.environ, "LD_LIBRARY_PATH": ":".join(folders)})
+    return json.loads(done.stdout)
+
+
+class Sources(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        (WORK / "mlp.py").write_text(PROGRAM)
+        (WORK / "pretended").mkdir(exist_ok=True)
+        (WORK / "pretended/libcuda.so.1").unlink(missing_ok=True)
+        (WORK / "pretended/libcuda.so.1").symlink_to(DRIVER)
+
+    def test_launches(self):
+        """What a library with compiled kernels launches, is what one of their sources launches, whichever function compiles them."""
+        compiled = build("compiled", "--target", "cuda:sm_90a", "--hint", "m=512")
+        sources = build("sources", "--target", "cuda:sm_90a", "--hint", "m=512", "--form", "nvrtc")
+        wanted = call(compiled)
+        self.assertEqual(wanted[0], [0, 0])
+        self.assertGreaterEqual(len(wanted[2]), 4)
+        self.assertEqual(call(sources), wanted)
+        calls, _, launches = call(sources, "init")
+        self.assertEqual((calls, launches), ([0, 0, 0], wanted[2]))
+        inside = sources.read_bytes()
+        self.assertIn(b"device/cuda/", inside)
+        self.assertNotIn(b"\x7fELF", inside[4:])
+        self.assertIn(b"\x7fELF", compiled.read_bytes()[4:])
+        self.assertEqual(json.loads((WORK / "mlp.json").read_text())["kernels_as"], "sources for NVRTC")
+        self.assertIn("which NVRTC compiles first", " ".join((WORK / "mlp.h").read_text().replace("*", " ").split()))
+        self.assertNotIn(str(NVRTC).encode(), inside)
+        first = sources.read_bytes()
+        build("sources", "--target", "cuda:sm_90a", "--hint", "m=512", "--form", "nvrtc")
+        self.assertEqual(sources.read_bytes(), first)
+        (WORK / "loads.c").write_text(LOADS)
+        run(CC, "-std=c11", WORK / "loads.c", "-o", WORK / "loads", "-ldl")
+        run(WORK / "loads", sources, env={**os.environ, "LD_LIBRARY_PATH": f"{WORK / 'pretended'}:{NVRTC / 'lib'}"})
+
+    def test_later_devices(self):
+        """Sources for sm_80 are compiled for the device, of 9.0 here; those for sm_100a are for that alone."""
+        sources = build("older", "--target", "cuda:sm_80", "--hint", "m=512", "--form", "nvrtc")
+        calls, error, launches = call(sources, "init")
+        self.assertEqual((calls, error), ([0, 0, 0], ""))
+        self.assertGreaterEqual(len(launches), 4)
+        (WORK / "twice.py").write_text("def twice(x: f32[32]):\n    y = x * 2.0\n    return y\n")
+        calls, error, _ = call(build("twice", "--target", "cuda:sm_100a", "--form", "nvrtc", program="twice"), function="twice", count=2)
+        self.assertEqual(calls, [-6, -6])
+        self.assertIn("E0430: the kernels are compiled for another architecture than the device's: this library is made for sm_100a", error)
+
+    def test_what_is_missing_or_wrong(self):
+        sources = build("sources", "--target", "cuda:sm_90a", "--hint", "m=512", "--form", "nvrtc")
+        alone = call(sources, "init", nvrtc=False)
+        if alone[0][0] != 0:  # there is none but that of the tests
+            self.assertEqual(alone[0], [-6, -6, -6])
+            self.assertRegex(alone[1], r"^E0530: no CUDA compiler was found: .*looked for libnvrtc\.so\.13, libnvrtc\.so\.12 and libnvrtc\.so ")
+        (WORK / "picky.cu").write_text(KERNEL)
+        (WORK / "picky.py").write_text('def picky(x: f32[32]):\n    y = user_kernel("picky", x, out="f32[32]")\n    return y\n')
+        path = build("picky", "--target", "cuda:sm_80", "--kernel", f"picky={WORK / 'picky.cu'}", "--form", "nvrtc", program="picky")
+        for more in ((), ("init",)):
+            calls, error, launches = call(path, *more, function="picky", count=2)
+            self.assertEqual((calls[0], launches), (-8, []))
+            self.assertRegex(error, r"^E0504: the compiler rejected a kernel: NVRTC \d+\.\d+ of codetta_picky_\w+, --gpu-architecture=sm_90: (.|\n)*this one is for sm_80 alone")
+        for target in ("cpu", "hip:gfx942"):
+            refused = run(CODETTA, "build", WORK / "mlp.py", "-o", WORK / "libno.so", "--target", target, "--form", "nvrtc", code=1).stderr
+            self.assertRegex(refused, rf"error\[E0440\]: there are no sources for NVRTC for {target}")
+
+
+def main():
+    WORK.mkdir(parents=True, exist_ok=True)
+    if not (NVRTC / "lib").exists():
+        print("SKIPPED: there is no NVRTC at", NVRTC)
+        return
+    unittest.main(argv=sys.argv[:1] + sys.argv[8:], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
