@@ -11,36 +11,6 @@
 #include "package/gpu_steps.hpp"
 
 namespace codetta::driver {
-namespace {
-
-// By device of the package, and kernel: whether one of its steps launches it there. A child list has the device of the
-// step that it is of.
-std::vector<std::vector<bool>> launched_on(const package::Package& package) {
-  std::vector<std::vector<bool>> launched(package.device_count, std::vector<bool>(package.kernels.size()));
-  std::vector<std::pair<const package::StepList*, uint32_t>> lists{{&package.steps, 0}};
-  while (!lists.empty()) {
-    const auto [list, outer] = lists.back();
-    lists.pop_back();
-    std::vector<uint32_t> scope{outer};
-    for (const package::Step& step : *list) {
-      if (const auto* enter = std::get_if<package::EnterDevice>(&step)) scope.push_back(enter->device);
-      if (std::holds_alternative<package::ExitDevice>(step)) scope.pop_back();
-      if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) launched[scope.back()][launch->kernel] = true;
-      if (const auto* branch = std::get_if<package::If>(&step)) {
-        for (const uint32_t child : {branch->then_list, branch->else_list})
-          lists.emplace_back(&package.step_lists[child], scope.back());
-      }
-      if (const auto* loop = std::get_if<package::While>(&step)) {
-        for (const uint32_t child : {loop->condition, loop->body})
-          lists.emplace_back(&package.step_lists[child], scope.back());
-      }
-    }
-  }
-  return launched;
-}
-
-}  // namespace
-
 Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const package::PackageRef& package,
                                              const Target& target, runtime::Bindings bindings, double& compile_seconds,
                                              GpuPreparation how) {
@@ -55,7 +25,7 @@ Result<runtime::cuda::Execution> prepare_gpu(ContextState& context, const packag
   CODETTA_TRY(const std::vector<runtime::cuda::DeviceRef> devices,
               context.gpu(target).devices_for(target, package->device_count));
   const bool on_elements = package::needs_steps_kernel(*package, how.checked && how.contents);
-  const std::vector<std::vector<bool>> launched = launched_on(*package);
+  const std::vector<std::vector<bool>> launched = package::launched_on(*package);
   std::vector<std::vector<runtime::cuda::ModuleRef>> modules(devices.size());
   options.further.resize(devices.size() - 1);
   for (size_t place = 0; place < devices.size(); ++place) {

@@ -34,6 +34,7 @@
 #include "opt/passes.hpp"
 #include "package/factors.hpp"
 #include "package/gpu_call.hpp"
+#include "package/gpu_steps.hpp"
 #include "runtime/operands.hpp"
 
 namespace codetta {
@@ -107,14 +108,20 @@ Result<plan::Plan> plan_of(const CompiledProgramState& state) { return plan_of(s
 namespace {
 
 // For GPUs: while the assembler's remarks rule a kernel out (E0533), its products take the candidate that ranks next.
-// `load`: compiles (and loads, where there is a device) one; tells how long it compiled.
-Result<package::Package> load_on_gpu(CompiledProgramState& state, package::Package package,
-                                     const LoadProgress& progress,
-                                     const std::function<Result<double>(const package::Kernel&)>& load) {
+// `load`: compiles (and loads, where there is a device) one for the package's devices that launch it; tells how long it
+// compiled.
+Result<package::Package> load_on_gpu(
+    CompiledProgramState& state, package::Package package, const LoadProgress& progress,
+    const std::function<Result<double>(const package::Kernel&, const std::vector<size_t>& places)>& load) {
   ContextState& context = *state.context;
   std::optional<plan::Plan> plan;  // made when a choice has to be changed
+  std::vector<std::vector<bool>> launched = package::launched_on(package);
   for (size_t i = 0; i < package.kernels.size();) {
-    const Result<double> loaded = load(package.kernels[i]);
+    std::vector<size_t> places;
+    for (size_t place = 0; place < launched.size(); ++place) {
+      if (launched[place][i]) places.push_back(place);
+    }
+    const Result<double> loaded = load(package.kernels[i], places);
     if (loaded) {
       state.compile_seconds += *loaded;
       ++i;
@@ -144,6 +151,7 @@ Result<package::Package> load_on_gpu(CompiledProgramState& state, package::Packa
       ++kernel.chosen;
     }
     CODETTA_TRY(package, emit::emit_package(*plan, {.name = state.program->function.name, .build_id = build_id()}));
+    launched = package::launched_on(package);
     i = 0;  // other kernels may be one now; those that are loaded are at hand
   }
   if (plan && context.cache->enabled() && !context.debug.any()) {
@@ -370,15 +378,28 @@ Result<void> load(ForSizes& one, const driver::LoadProgress& told, bool fill_cac
       const std::vector<double> seconds = hip ? on.hip.compile_ahead(all) : on.cuda.compile_ahead(all);
       std::map<std::string, double> ahead;  // by name, as others may get the places of kernels
       for (size_t k = 0; k < all.size(); ++k) ahead.emplace(all[k]->name, seconds[k]);
-      const auto load_one = [&](const package::Kernel& kernel) -> Result<double> {
+      std::vector<runtime::cuda::DeviceRef> devices;
+      if (runs) {  // fewer than the program has: said when it is prepared
+        if (auto found = on.gpu(state->target).devices_for(state->target, package.device_count))
+          devices = *std::move(found);
+      }
+      const auto load_one = [&](const package::Kernel& kernel, const std::vector<size_t>& places) -> Result<double> {
         const auto made = ahead.find(kernel.name);
-        const double before = made != ahead.end() ? std::exchange(made->second, 0) : 0;
+        double spent = made != ahead.end() ? std::exchange(made->second, 0) : 0;
         if (!runs) {  // for another machine, whose cache this may be
-          CODETTA_TRY(const double spent, hip ? on.hip.compile(kernel) : on.cuda.compile(kernel));
-          return before + spent;
+          CODETTA_TRY(const double compiled, hip ? on.hip.compile(kernel) : on.cuda.compile(kernel));
+          return spent + compiled;
         }
-        CODETTA_TRY(const driver::LoadedGpuKernel loaded, on.load_on_gpu(kernel, state->target));
-        return before + loaded.compile_seconds;
+        std::vector<runtime::cuda::DeviceRef> where;
+        for (const size_t place : places) {
+          if (place < devices.size()) where.push_back(devices[place]);
+        }
+        if (where.empty()) where.emplace_back();  // the first one: that of steps on elements, which no launch names
+        for (const runtime::cuda::DeviceRef& device : where) {
+          CODETTA_TRY(const driver::LoadedGpuKernel here, on.load_on_gpu(kernel, state->target, false, device));
+          spent += here.compile_seconds;
+        }
+        return spent;
       };
       CODETTA_TRY(package, driver::load_on_gpu(*state, std::move(package), told, load_one));
     }

@@ -191,6 +191,7 @@ bool FunctionBuilder::same(ValueId a, ValueId b, int depth) const {
 }
 
 std::optional<ir::Dim> FunctionBuilder::size_of(ValueId id, Span span) {
+  while (function_[id].op == Op::to_device) id = function_[id].operands[0];  // sizes are read wherever they lie
   if (const auto* literal = std::get_if<LiteralAttr>(&function_[id].attr)) {
     if (literal->kind == LiteralAttr::Kind::Int) return ir::Dim::constant(literal->i);
     return no_size(span, "it is no integer", "sizes count elements: write an integer");

@@ -2,6 +2,7 @@
 // Binding: an untyped function plus what its parameters are gives a typed Graph. Shape and dtype errors come from here.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,7 +68,9 @@ struct SymbolBindings {
 };
 Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundArgument>& arguments);
 // The same where the arguments stand in the order of the graph's inputs, whatever their names: the factors of a product
-// are called A and B, and so may operands of its epilogue be. Errors also: E0208 for another count.
-Result<SymbolBindings> bind_symbols_in_order(const Graph& graph, const std::vector<BoundArgument>& arguments);
+// are called A and B, and so may operands of its epilogue be. `known`: of symbols that no dim is alone, as in the graph
+// of a branch whose operand has 2*n rows. Errors also: E0208 for another count.
+Result<SymbolBindings> bind_symbols_in_order(const Graph& graph, const std::vector<BoundArgument>& arguments,
+                                             const std::map<std::string, int64_t, std::less<>>& known = {});
 
 }  // namespace codetta::ir

@@ -42,7 +42,8 @@ Error wrong_kind(const Graph& graph, const GraphInput& input, const BoundArgumen
 }
 
 // `given` holds one argument for each input of the graph, in its order.
-Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const BoundArgument*>& given) {
+Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const BoundArgument*>& given,
+                                  const std::map<std::string, int64_t, std::less<>>& outside = {}) {
   SymbolBindings bindings;
   std::map<std::string, Place, std::less<>> places;
   // Dims that are one symbol bind it; the others are checked when all symbols are known.
@@ -90,8 +91,9 @@ Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const Bo
   }
   const auto value_of = [&](std::string_view name) -> std::optional<int64_t> {
     const auto found = places.find(name);
-    if (found == places.end()) return std::nullopt;
-    return found->second.value;
+    if (found != places.end()) return found->second.value;
+    const auto said = outside.find(name);
+    return said == outside.end() ? std::nullopt : std::optional(said->second);
   };
   for (size_t n = 0; n < given.size(); ++n) {
     const GraphInput& input = graph.inputs()[n];
@@ -106,9 +108,13 @@ Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const Bo
       std::string reason = fmt::format("dim {} of {} is declared as {}", i, input.name, shape[i].to_string());
       for (const std::string& symbol : shape[i].symbols()) {
         const auto found = places.find(symbol);
-        reason += found == places.end()
-                      ? fmt::format("; no dim is {} alone", symbol)
-                      : fmt::format("; {} is {} ({})", symbol, found->second.value, found->second.where);
+        if (found != places.end()) {
+          reason += fmt::format("; {} is {} ({})", symbol, found->second.value, found->second.where);
+        } else if (const auto value = value_of(symbol)) {
+          reason += fmt::format("; {} is {}", symbol, *value);
+        } else {
+          reason += fmt::format("; no dim is {} alone", symbol);
+        }
       }
       return conflict(graph, input,
                       wanted ? fmt::format("dim {} of {} is {} but should be {}", i, input.name, size, *wanted)
@@ -144,10 +150,11 @@ Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<BoundA
   return bind_given(graph, given);
 }
 
-Result<SymbolBindings> bind_symbols_in_order(const Graph& graph, const std::vector<BoundArgument>& arguments) {
+Result<SymbolBindings> bind_symbols_in_order(const Graph& graph, const std::vector<BoundArgument>& arguments,
+                                             const std::map<std::string, int64_t, std::less<>>& known) {
   std::vector<const BoundArgument*> given;
   for (const BoundArgument& argument : arguments) given.push_back(&argument);
-  if (given.size() == graph.inputs().size()) return bind_given(graph, given);
+  if (given.size() == graph.inputs().size()) return bind_given(graph, given, known);
   return diag::error(Code::argument_missing,
                      fmt::format("{} arguments are given for {} inputs", given.size(), graph.inputs().size()))
       .reason("each input of the graph takes one, in its order")

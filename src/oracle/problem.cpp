@@ -219,7 +219,7 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
       bound.push_back({input.name, true, graph.type(input.node).dtype, {}});
     }
   }
-  CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols_in_order(graph, bound));
+  CODETTA_TRY(ir::SymbolBindings symbols, ir::bind_symbols_in_order(graph, bound, options.sizes));
   for (const auto& [symbol, size] : options.sizes) {
     const auto is_it = [&](const auto& one) { return one.first == symbol; };
     if (std::none_of(symbols.values.begin(), symbols.values.end(), is_it)) symbols.values.emplace_back(symbol, size);

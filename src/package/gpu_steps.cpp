@@ -47,4 +47,28 @@ std::optional<uint32_t> steps_kernel(const Package& package) {
   return std::nullopt;
 }
 
+std::vector<std::vector<bool>> launched_on(const Package& package) {
+  std::vector<std::vector<bool>> launched(package.device_count, std::vector<bool>(package.kernels.size()));
+  std::vector<std::pair<const StepList*, uint32_t>> lists{{&package.steps, 0}};
+  while (!lists.empty()) {
+    const auto [list, outer] = lists.back();
+    lists.pop_back();
+    std::vector<uint32_t> scope{outer};
+    for (const Step& step : *list) {
+      if (const auto* enter = std::get_if<EnterDevice>(&step)) scope.push_back(enter->device);
+      if (std::holds_alternative<ExitDevice>(step)) scope.pop_back();
+      if (const auto* launch = std::get_if<LaunchKernel>(&step)) launched[scope.back()][launch->kernel] = true;
+      if (const auto* branch = std::get_if<If>(&step)) {
+        for (const uint32_t child : {branch->then_list, branch->else_list})
+          lists.emplace_back(&package.step_lists[child], scope.back());
+      }
+      if (const auto* loop = std::get_if<While>(&step)) {
+        for (const uint32_t child : {loop->condition, loop->body})
+          lists.emplace_back(&package.step_lists[child], scope.back());
+      }
+    }
+  }
+  return launched;
+}
+
 }  // namespace codetta::package

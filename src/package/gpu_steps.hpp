@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "package/package.hpp"
 
@@ -22,5 +23,9 @@ bool needs_steps_kernel(const Package& package, bool contents = true);
 // Which of the package's kernels it is; nothing: the package has none.
 std::optional<uint32_t> steps_kernel(const Package& package);
 bool is_steps_kernel(const Kernel& kernel);
+
+// By device of the package, and kernel: whether one of its steps launches it there. A child list has the device of the
+// step that it is of.
+std::vector<std::vector<bool>> launched_on(const Package& package);
 
 }  // namespace codetta::package

@@ -26,22 +26,9 @@ constexpr int64_t ProgramCounts::*fields[] = {
     &ProgramCounts::elements, &ProgramCounts::mistrusted, &ProgramCounts::failed, &ProgramCounts::unfinished};
 
 RandomProgramOptions options_of(std::mt19937_64& random, const std::string& name) {
-  RandomProgramOptions options;
+  RandomProgramOptions options = drawn_options(random());
   options.operations = 3 + static_cast<int>(random() % 10);
-  options.symbolic = random() % 3 != 0;
-  options.products = random() % 5 != 0;
   options.puts = false;  // libraries add no narrow floats at indices
-  options.control = random() % 2 == 0;
-  options.donated = random() % 2 == 0 ? 40 : 0;
-  options.across = random() % 2 == 0;
-  options.broadcasts = random() % 2 == 0;
-  options.ones = random() % 3 == 0;
-  options.f16 = true;
-  if (random() % 4 == 0) options.largest_size = 40, options.widths = 40;  // several vectors in a row
-  options.items = random() % 3 == 0;
-  options.counts = options.parts = random() % 3 == 0;
-  options.inner_counts = options.counts;
-  options.devices = random() % 4 == 0 ? 2 : 1;
   options.name = name;
   return options;
 }

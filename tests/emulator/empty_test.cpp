@@ -107,10 +107,9 @@ TEST_F(HipEmpty, OtherKernelsAreCompiledThen) {
 TEST_F(HipEmpty, RandomPrograms) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     if (!test::commit_takes(seed, 8)) continue;
-    test::RandomProgramOptions options;
+    test::RandomProgramOptions options = test::drawn_options(seed);
     options.operations = 3 + static_cast<int>(seed % 5);
     options.indices = false;  // of nothing: E0618
-    options.control = seed % 3 == 0;
     const test::RandomProgram made = test::random_program(seed, options);
     check_without(made.text, made.sizes);
     if (HasFatalFailure()) return;

@@ -69,6 +69,15 @@ def writes(t: f32["v", 8], places: i64["r"], rows: f32["r", 8], i: i32["r", 8]):
     return y, z
 )";
 
+// A size that a run computes, of a product's rows and of an output.
+constexpr const char* computed = R"(
+def computed(x: f32["n", 16], w: f32[16, 8]):
+    k = sum(cast(max(x, dim=1, keepdim=False) > 0.0, i64), keepdim=False)
+    head = x[:k] @ w
+    y = concat(relu(head), zeros(n - k, 8), dim=0)
+    return y, head
+)";
+
 constexpr const char* externs = R"(
 def externs(x: f32["m", 8], alpha: f32):
     h = call_extern("filter", x, alpha, out="f32[m, 8]")
@@ -146,6 +155,7 @@ def sizes(x: bf16["n", "k"], w: bf16["k", "2*n"], v: f32["2*n"]):
       HostCase{"host_maps", "cpu:avx2", "", "", maps},
       placed(HostCase{"host_control", "cpu:avx2", "", "", control}),
       placed(HostCase{"host_writes", "cpu:avx2", "", "", writes}),
+      placed(HostCase{"host_computed", "cpu:avx2", "", "", computed}),
       placed(HostCase{"host_externs", "cpu:avx2", "", "", externs}),
       placed(HostCase{"host_own_kernel", "cpu:avx2", "", "", own, HostCase::Form::Cpp, R"(
 void own(Tensor<const float, 2> x, float scale, Tensor<float, 2> y) {
@@ -197,6 +207,8 @@ def branch(x: f32["m", "k"], w: f32["k", "n"], flag: bool[1]):
 )"},
       placed(HostCase{"host_cuda_control", "cuda:sm_80", "", "", control}),
       placed(HostCase{"host_cuda_writes", "cuda:sm_80", "", "", writes}),
+      placed(HostCase{"host_hip_writes", "hip:gfx942", "", "", writes}),
+      placed(HostCase{"host_cuda_computed", "cuda:sm_80", "", "", computed}),
       placed(HostCase{"host_cuda_externs", "cuda:sm_80", "", "", externs}),
       // All that a launch can ask for, but what no two of can be asked for at once: host_cuda_cooperative has the rest.
       placed(HostCase{"host_cuda_own_kernel", "cuda:sm_90a", "", "", own, HostCase::Form::Cpp, own_source}),
@@ -218,6 +230,8 @@ extern "C" __global__ void own(const float* x, float scale, float* y, int m, int
       placed(HostCase{"host_python_maps", "cpu:avx2", "", "", maps, HostCase::Form::Python}),
       placed(HostCase{"host_python_control", "cpu:avx2", "", "", control, HostCase::Form::Python}),
       placed(HostCase{"host_python_writes", "cpu:avx2", "", "", writes, HostCase::Form::Python}),
+      placed(HostCase{"host_python_computed", "cpu:avx2", "", "", computed, HostCase::Form::Python}),
+      placed(HostCase{"host_python_cuda_computed", "cuda:sm_80", "", "", computed, HostCase::Form::Python}),
       placed(HostCase{"host_python_externs", "cpu:avx2", "", "", externs, HostCase::Form::Python}),
       placed(HostCase{"host_python_cuda_chain", "cuda:sm_90a", "", "", chain, HostCase::Form::Python}),
       placed(HostCase{"host_python_cuda_control", "cuda:sm_80", "", "", control, HostCase::Form::Python}),

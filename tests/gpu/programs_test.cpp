@@ -29,19 +29,9 @@ namespace {
 namespace cu = runtime::cuda;
 
 test::RandomProgramOptions options_of(uint64_t seed) {
-  test::RandomProgramOptions options;
+  test::RandomProgramOptions options = test::drawn_options(seed);  // over several devices: on one GPU
   options.operations = 2 + static_cast<int>(seed % 9);
-  options.symbolic = seed % 4 != 0;
-  options.products = seed % 7 != 0;
-  options.control = seed % 5 < 2;
-  options.puts = seed % 3 == 0;
-  options.across = seed % 6 < 2;
-  options.broadcasts = seed % 10 < 7;
-  options.ones = seed % 11 < 3;
-  options.f16 = true;
-  options.donated = seed % 8 == 0 ? 40 : 0;
-  options.devices = seed % 13 < 3 ? 2 : 1;  // which the context has on one GPU
-  if (seed % 2 == 0) {                      // several tiles in a row or column
+  if (options.largest_size > 9) {  // several tiles in a row or column
     options.largest_size = 150;
     options.widths = 60;
     options.max_elements = 1 << 16;

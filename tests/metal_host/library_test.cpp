@@ -454,10 +454,11 @@ TEST_F(MetalLibrary, RandomPrograms) {
   for (uint64_t turn = 0; turn < count; ++turn) {
     const uint64_t seed = 1 + (begin + turn) % count;
     if (!CODETTA_TEST_FULL && with[seed % 2]) continue;
-    test::RandomProgramOptions options;
+    test::RandomProgramOptions options = test::drawn_options(seed);
     options.operations = 4;
     options.puts = false;
     options.products = seed % 2 == 0;
+    options.devices = 1;
     const test::RandomProgram made = test::random_program(seed, options);
     SCOPED_TRACE(made.text);
     const Program program = Program::parse(made.text).value();

@@ -100,11 +100,9 @@ void run_batch(const std::string& target_name, uint64_t seed, int64_t first, int
   std::vector<package::PackageRef> packages;
   for (int64_t i = first; i < first + count; ++i) {
     const uint64_t drawn = seed * 1000003 + static_cast<uint64_t>(i);
-    RandomProgramOptions how;
+    RandomProgramOptions how = drawn_options(drawn);
     how.operations = 3 + static_cast<int>(drawn % 10);
-    how.symbolic = drawn % 3 != 0;
-    how.products = drawn % 5 != 0;
-    how.donated = drawn % 2 == 0 ? 40 : 0;
+    how.devices = 1;
     how.name = "program_" + std::to_string(i);
     const RandomProgram made = random_program(drawn, how);
     const auto program = Program::parse(made.text, "program.py");

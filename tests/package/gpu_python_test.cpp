@@ -71,9 +71,9 @@ TEST_F(CudaPython, LaunchesWhatRunsInProcessLaunch) {
   add("def f(x: f16['m', 16384], w: f16[16384, 256], r: f16['m', 256]):\n    y = x @ w + r\n    return y\n",
       {{"m", 128}});
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    RandomProgramOptions how;
+    RandomProgramOptions how = drawn_options(seed);
     how.operations = 3 + static_cast<int>(seed % 8);
-    how.donated = seed % 2 == 0 ? 40 : 0;
+    how.devices = 1;
     const RandomProgram made = random_program(seed, how);
     add(made.text, made.sizes);
   }

@@ -44,9 +44,9 @@ class DeviceSpreader {
       size_t end = at;
       while (is_word(header[end])) ++end;
       if (header[end] != ':') continue;
-      const std::string parameter = header.substr(at, end - at), type = header.substr(end + 2, 7);
+      const std::string parameter = header.substr(at, end - at), type = header.substr(end + 2, 16);
       device_of_[parameter] = 0;
-      if (type == "i64[()]" || type.starts_with("u8[()]")) sizes_.insert(parameter);
+      if (type.find("i64[()]") < 9 || type.find("u8[()]") < 9) sizes_.insert(parameter);
     }
   }
 

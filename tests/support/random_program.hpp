@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/random_program_options.hpp"
+#include "support/random_weights.hpp"
 #include "types/dim.hpp"
 #include "types/dtype.hpp"
 
@@ -91,6 +92,11 @@ class Generator {
     return name;
   }
 
+  std::string add_weight(DType dtype, const std::vector<Dim>& shape) {
+    const WeightSlice slice = weight_slice(shape, [&](int64_t n) { return pick(n); });
+    return add_factor(dtype, slice.whole) + slice.items;
+  }
+
   // Mostly one of the latest; by index, since operations add values.
   size_t any_value() {
     const auto n = static_cast<int64_t>(values_.size());
@@ -123,8 +129,7 @@ class Generator {
     out.back() = weight[1];
     // A dim of weights that is an expression has no value of its own; its symbols have one by other parameters.
     if (count_of(out) > options_.max_elements) return false;
-    const std::string x = use(i), w = add_parameter(values_[i].dtype, weight);
-    values_.back().used = true;
+    const std::string x = use(i), w = add_weight(values_[i].dtype, weight);
     return define(x + " @ " + w, out);
   }
 
@@ -200,7 +205,7 @@ class Generator {
     if (count_of(out) > options_.max_elements) return false;
     const DType dtype = values_[i].dtype;
     const std::string x = use(i);
-    const auto another = [&] { return x + " @ " + add_factor(dtype, weight); };
+    const auto another = [&] { return x + " @ " + add_weight(dtype, weight); };
     const std::string first = another(), second = another();
     if (pick(2) == 0) return define("silu(" + first + ") * (" + second + ")", out);
     define(first, out);
@@ -437,9 +442,7 @@ class Generator {
         std::vector<Dim> weight{view.back(), Dim::constant(2 + pick(6))}, out = view;
         out.back() = weight[1];
         if (count_of(out) > options_.max_elements) return define(x, view, dtype);
-        const std::string w = add_parameter(dtype, weight);
-        values_.back().used = true;
-        return define(x + " @ " + w, out);
+        return define(x + " @ " + add_weight(dtype, weight), out);
       }
       case 6: {  // in another function, inlined or as a branch; of f32 only, which both sides make
         if (dtype != DType::f32) return define(x, view, dtype);
@@ -658,8 +661,7 @@ class Generator {
       case 2: {
         if (shape.size() != 2) break;
         const Dim cols = Dim::constant(2 + 2 * pick(options_.widths));
-        const std::string w = add_parameter(dtype, {shape[1], cols});
-        values_.back().used = true;
+        const std::string w = add_weight(dtype, {shape[1], cols});
         shape[1] = cols;
         if (count_of(shape) > options_.max_elements) return false;
         return define(

@@ -37,6 +37,33 @@ struct RandomProgramOptions {
   std::string name = "program";
 };
 
+// Options drawn one by one, so that each meets every other; those of a backend that lacks some are turned off by the
+// caller, who wants programs of a certain number of operations, too.
+inline RandomProgramOptions drawn_options(uint64_t seed) {
+  uint64_t state = seed * 0x9E3779B97F4A7C15u + 0xD1B54A32D192ED03u;
+  const auto one_of = [&](uint64_t n) {  // splitmix64, as the generator's own numbers, from another start
+    uint64_t z = state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (z ^ (z >> 31)) % n == 0;
+  };
+  RandomProgramOptions options;
+  options.symbolic = !one_of(3);
+  options.products = !one_of(5);
+  options.control = one_of(2);
+  options.across = one_of(3);
+  options.donated = one_of(2) ? 40 : 0;
+  options.broadcasts = one_of(2);
+  options.counts = options.parts = one_of(3);
+  options.inner_counts = one_of(2);
+  options.items = one_of(3);
+  options.ones = one_of(3);
+  options.f16 = !one_of(4);
+  options.devices = one_of(4) ? 2 : one_of(16) ? 3 : 1;
+  if (one_of(4)) options.largest_size = 40, options.widths = 40;  // several vectors in a row
+  return options;
+}
+
 // Of a value X; what has reductions of its last dim comes last.
 inline constexpr const char* unary_forms[] = {"relu(X)",
                                               "tanh(X)",

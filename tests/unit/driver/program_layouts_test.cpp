@@ -93,10 +93,12 @@ TEST_F(ProgramLayouts, EveryKernelTakesThem) {
 TEST_F(ProgramLayouts, RandomPrograms) {
   Context here = context(false);
   for (uint64_t seed = 1; seed <= (CODETTA_TEST_FULL ? 400u : 40u); ++seed) {
-    test::RandomProgramOptions options;
+    test::RandomProgramOptions options = test::drawn_options(seed);
     options.operations = 6;
     options.control = true;
-    options.across = seed % 2 == 0;
+    options.donated = 0;  // the oracle reads them behind the run
+    options.parts = false;
+    options.devices = 1;
     const test::RandomProgram made = test::random_program(seed, options);
     const Program program = Program::parse(made.text).value();
     if (const auto inputs = program.missing({}, made.sizes, 4); !inputs) continue;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "unit/driver_cuda/fixture.hpp"
 
@@ -121,18 +123,24 @@ TEST_F(CudaProgramDevices, AKernelOfTheUsersOnTheOther) {
                               .value()
                               .with_kernels({{"scale", source, UserKernel::Language::cuda, "scale.cu"}})
                               .value();
+  const int before = fake_.modules;
   const auto compiled = compile(program, {Backend::cuda, {}, ""}, {}, c);
   ASSERT_TRUE(compiled) << compiled.error().render();
   const DeviceTensor x = DeviceTensor::make(Device::open(Backend::cuda, 0, c).value(), f32, {32, 16}).value(),
                      y = DeviceTensor::make(Device::open(Backend::cuda, 1, c).value(), f32, {32, 16}).value();
   auto execution = compiled->prepare({{"x", x.view()}, {"y", y.view()}});
   ASSERT_TRUE(execution) << execution.error().render();
+  const int loaded = fake_.modules - before;
   fake_.launches.clear();
   ASSERT_TRUE(execution->run());
   const auto launch = std::find_if(fake_.launches.begin(), fake_.launches.end(),
                                    [](const test::FakeLaunch& one) { return one.function == "scale"; });
   ASSERT_NE(launch, fake_.launches.end());
   EXPECT_NE(launch->config.stream, nullptr) << "device 1's own; the caller's is the default one";
+  std::set<std::string> launched;
+  for (const test::FakeLaunch& one : fake_.launches) launched.insert(one.function);
+  EXPECT_EQ(static_cast<size_t>(loaded), launched.size() + 1)
+      << "each where it is launched, and what works on elements";
   ASSERT_TRUE(Device::open(Backend::cuda, 0, c)->synchronize());
 }
 

@@ -15,12 +15,8 @@ using codetta::test::RandomProgramOptions;
 using oracle::test::Data;
 
 RandomProgramOptions options_of(uint64_t seed) {
-  RandomProgramOptions options;
+  RandomProgramOptions options = codetta::test::drawn_options(seed);
   options.operations = 4 + static_cast<int>(seed % 12);
-  options.symbolic = seed % 3 != 0;
-  options.control = seed % 2 == 0;
-  options.products = seed % 5 != 0;
-  options.counts = options.parts = seed % 7 < 3;
   return options;
 }
 

@@ -260,18 +260,23 @@ TEST(PlanDevices, WhatIsSaidToLieSomewhereDoes) {
   EXPECT_EQ(device_of(*stays, "y"), 1U);
 }
 
+// What a size is brought to is the same size.
+TEST(PlanDevices, SizesAreReadWhereverTheyLie) {
+  const auto plan = devices_plan(
+      "def f(x: f32[8], k: i64[()]):\n    part = to_device(x, 1)[:to_device(k, 1)] * 2.0\n"
+      "    y = concat(part, to_device(zeros(8 - k), 1), dim=0) + to_device(x, 1)\n    return y\n");
+  ASSERT_TRUE(plan) << plan.error().render();
+  expect_sound(*plan);
+  EXPECT_EQ(course_of(*plan, plan->steps).find("copy"), std::string::npos) << "k is read where it is";
+}
+
 TEST(PlanDevices, RandomProgramsHaveNoDefect) {
   const uint64_t count = CODETTA_TEST_FULL ? 4000 : 120;
   const Target targets[] = {host, *Target::parse("cuda:sm_90a"), *Target::parse("hip:gfx942")};
   size_t refused = 0, copies = 0;
   for (uint64_t seed = 1; seed <= count; ++seed) {
-    test::RandomProgramOptions options;
+    test::RandomProgramOptions options = test::drawn_options(seed);
     options.operations = 4 + static_cast<int>(seed % 12);
-    options.symbolic = seed % 3 != 0;
-    options.control = seed % 2 != 0;
-    options.across = seed % 7 < 3;
-    options.donated = seed % 5 < 2 ? 40 : 0;
-    options.counts = options.inner_counts = seed % 6 == 1;
     options.devices = 2 + static_cast<int>(seed % 4 == 0);
     const test::RandomProgram program = test::random_program(seed, options);
     const auto plan = devices_plan(program.text, targets[seed % 3]);

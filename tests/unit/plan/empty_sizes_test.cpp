@@ -26,11 +26,9 @@ TEST(PlanForEmptySizes, RandomProgramsMissNothing) {
   const uint64_t count = CODETTA_TEST_FULL ? 6000 : 300;
   size_t missing = 0;
   for (uint64_t seed = 1; seed <= count; ++seed) {
-    test::RandomProgramOptions options;
+    test::RandomProgramOptions options = test::drawn_options(seed);
     options.operations = 4 + static_cast<int>(seed % 12);
-    options.control = seed % 4 == 0;
-    options.products = seed % 5 != 0;
-    options.across = seed % 7 < 3;
+    options.devices = 1;
     const test::RandomProgram program = test::random_program(seed, options);
     const char* const gpu = seed % 3 == 0 ? "hip:gfx942" : seed % 3 == 1 ? "cuda:sm_80" : "metal:apple9";
     const auto any = plan_on(gpu, program.text, plan::Alignment::Any);
@@ -42,7 +40,7 @@ TEST(PlanForEmptySizes, RandomProgramsMissNothing) {
     EXPECT_FALSE(package::misses_stores(package)) << "seed " << seed << "\n" << program.text << plan::to_string(*empty);
     EXPECT_FALSE(package::find_defect(package)) << "seed " << seed << "\n" << program.text;
   }
-  EXPECT_GT(missing, count / 60);
+  EXPECT_GT(missing, count / 100);
 }
 
 // A GEMM's epilogue as a program, where its one kernel would miss some: there is none for which kernels are not found.
