@@ -121,6 +121,23 @@ CODETTA_PTX u32 address_at(u32 address, u32 rank) {
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
   return remote;
 }
+// Arrives at the same barrier of block `rank`, and waits for the parity of an own one; what threads of both blocks have
+// written before they arrived is there behind the wait.
+CODETTA_PTX void barrier_arrive_releasing(u32 bar, u32 rank) {
+  asm volatile(
+      "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;"
+      " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(bar),
+      "r"(rank)
+      : "memory");
+}
+CODETTA_PTX void barrier_wait_acquiring(u32 bar, u32 parity) {
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again; }" ::"r"(bar),
+      "r"(parity)
+      : "memory");
+}
 // tma_load to this block's `dst` whose bytes are counted at a barrier of either block of the pair (`bar` within the
 // cluster).
 CODETTA_PTX void tma_load_pair(u32 dst, const TensorMap* map, u32 bar, i32 fast, i32 slow, i32 batch, u64 policy) {

@@ -57,7 +57,8 @@ struct MetalKernel {
   bool specialised;  // has the function constants of device/metal/kernels/simdgroup.h
   bool product, keeps_accumulators, a_k_major, b_k_major;
   i32 tile_m, tile_n, tile_k, k_split, group, piece_rows, piece_cols, ways, factor_bytes, accumulator_bytes;
-  u8 missing_when = 0;  // as that of gpu_plan.h
+  u8 missing_when = 0;                    // as that of gpu_plan.h
+  bool makes_a = false, makes_b = false;  // computes A, B where it reads them: nothing lies in memory
 };
 
 struct MetalLibraryState {
@@ -285,17 +286,29 @@ inline Status launch(MetalFrame& frame, const MetalKernel& kernel, const Gemm& g
                           static_cast<u64>(slow * kernel.factor_bytes)) &
                          15) == 0;
   };
+  // Further products have a B each.
+  const auto each_b = [&](auto holds) {
+    bool all = kernel.makes_b || holds(FactorB{p.b, p.b_batch, p.b_k, p.b_col, p.b_skip});
+    for (i32 i = 1; i < gemm.products; ++i) all = all && holds(gemm.more_b[i - 1]);
+    return all;
+  };
   const bool aligned =
-      in_lines(p.a, p.a_batch, p.a_skip, kernel.a_k_major ? p.a_row : p.a_k, kernel.a_k_major ? p.a_k : p.a_row) &&
-      in_lines(p.b, p.b_batch, p.b_skip, kernel.b_k_major ? p.b_col : p.b_k, kernel.b_k_major ? p.b_k : p.b_col);
+      (kernel.makes_a ||
+       in_lines(p.a, p.a_batch, p.a_skip, kernel.a_k_major ? p.a_row : p.a_k, kernel.a_k_major ? p.a_k : p.a_row)) &&
+      each_b([&](const FactorB& b) {
+        return in_lines(b.data, b.batch, b.skip, kernel.b_k_major ? b.col : b.k, kernel.b_k_major ? b.k : b.col);
+      });
   if (kernel.specialised && !empty) {  // what the kernel was made to rely on
-    const bool a_fits = p.k <= 1 || p.m <= 1 || (kernel.a_k_major ? p.a_k : p.a_row) == 1;
-    const bool b_fits = p.k <= 1 || p.n <= 1 || (kernel.b_k_major ? p.b_k : p.b_col) == 1;
+    const bool a_fits = kernel.makes_a || p.k <= 1 || p.m <= 1 || (kernel.a_k_major ? p.a_k : p.a_row) == 1;
+    i64 apart = a_fits ? 1 : kernel.a_k_major ? p.a_k : p.a_row;
+    const bool b_fits = p.k <= 1 || columns_of_one(gemm) <= 1 || each_b([&](const FactorB& b) {
+                          const i64 step = kernel.b_k_major ? b.k : b.col;
+                          if (a_fits && step != 1) apart = step;
+                          return step == 1;
+                        });
     if (!a_fits || !b_fits)
-      return fail(
-          bad_sizes, "E0610: %s reads elements of %s that lie side by side; here they are %lld apart", kernel.file,
-          a_fits ? "B" : "A",
-          static_cast<long long>(a_fits ? (kernel.b_k_major ? p.b_k : p.b_col) : (kernel.a_k_major ? p.a_k : p.a_row)));
+      return fail(bad_sizes, "E0610: %s reads elements of %s that lie side by side; here they are %lld apart",
+                  kernel.file, a_fits ? "B" : "A", static_cast<long long>(apart));
   }
   if (!frame.running) {  // pipelines and their limits are known before anything is written
     for (i32 e = 0; e < kernel.entry_count; ++e) {

@@ -26,6 +26,12 @@ CODETTA_FN bool vectorable(constant Operand& o) {
   return (((u64)o.data | (u64)(o.stride[0] * (i64)sizeof(E)) | (u64)(o.stride[1] * (i64)sizeof(E))) & mask) == 0;
 }
 
+// Where the text of a maker puts what it has made (make.h).
+template <class V>
+struct Made {
+  V v;
+};
+
 template <bool whole, int across, class P, class T>
 struct TileFragment {
   constant P& params;
@@ -164,6 +170,10 @@ struct TileFragment {
   template <class V>
   CODETTA_MEMBER V result_item(int k) const {
     return splat<V>(results<V>(k)[tile.batch]);
+  }
+  template <class V>
+  CODETTA_MEMBER void put_full(thread Made<V>& o, V v) const {
+    o.v = v;
   }
   template <class V, class E>
   CODETTA_MEMBER void put_full(Ref<E> o, V v) const {

@@ -22,16 +22,53 @@ struct Tile {
   threadgroup char* scratch;  // for reductions: Epilogue::scratch_bytes(count) bytes
 };
 
-// The column of B (and of the unsplit accumulator) of part `part` at root column `col`.
-template <int ways>
+// The column of B (and of the unsplit accumulator) of part `part` at root column `col`; of several products, in its
+// own.
+template <int ways, int products = 1>
 CODETTA_FN i64 column_of_b(constant Problem& p, i64 col, int part) {
-  if constexpr (ways == 1) return col;
-  return (col / p.chunk) * (p.chunk * ways) + part * p.chunk + col % p.chunk;
+  constexpr int own = ways / products;
+  if constexpr (own == 1) return col;
+  return (col / p.chunk) * (p.chunk * own) + part % own * p.chunk + col % p.chunk;
 }
 
 // Where an item of a factor begins, in elements.
 CODETTA_FN i64 item_of_a(constant Problem& p, i64 item) { return item_place(item, p.a_batch, p.a_skip, p.inner); }
 CODETTA_FN i64 item_of_b(constant Problem& p, i64 item) { return item_place(item, p.b_batch, p.b_skip, p.inner); }
+
+// Several products of one A: their parts follow each other. An emitted Epilogue has `products` then, and
+// more_b(product), which operand its B is.
+template <class T>
+struct Exists {
+  using type = void;
+};
+template <class Epilogue, class = void>
+struct ProductsOf {
+  static CODETTA_CONSTANT int count = 1;
+};
+template <class Epilogue>
+struct ProductsOf<Epilogue, typename Exists<decltype(Epilogue::products)>::type> {
+  static CODETTA_CONSTANT int count = Epilogue::products;
+};
+// An item's B: its first element, and strides in elements.
+template <class E>
+struct ItemOfB {
+  const device E* first;
+  i64 k, col;
+};
+// Of a part. E: elements.
+template <class Epilogue, int ways, class E, class P>
+CODETTA_FN ItemOfB<E> factor_b(constant P& params, i64 item, int part) {
+  constexpr int products = ProductsOf<Epilogue>::count;
+  constant Problem& p = params.problem;
+  if constexpr (products > 1) {
+    const int product = part / (ways / products);
+    if (product > 0) {
+      constant Operand& o = params.operand[Epilogue::more_b(product)];
+      return {(const device E*)o.data + item * o.stride[0], o.stride[1], o.stride[2]};
+    }
+  }
+  return {(const device E*)p.b + item_of_b(p, item), p.b_k, p.b_col};
+}
 
 CODETTA_FN i64 at_least_1(i64 n) { return n < 1 ? 1 : n; }
 

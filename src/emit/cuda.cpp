@@ -125,9 +125,7 @@ class CudaPrinter {
     return !o.is_store && o.access == package::Access::Full && o.unit_stride;
   }
   // Whether a warpgroup finishes a piece, whose loads are asked for before the piece is there.
-  [[nodiscard]] bool by_warpgroups() const {
-    return config_.family == GpuFamily::Sm90 || config_.family == GpuFamily::Sm100;
-  }
+  [[nodiscard]] bool by_warpgroups() const { return plan::feeds_on_copies(config_.family); }
   // Whether all phases run over a piece that holds whole rows, one behind the other.
   [[nodiscard]] bool whole_rows() const { return config_.whole_rows && map_ == nullptr; }
   [[nodiscard]] bool in_product(uint32_t phase) const { return phase == 0 || whole_rows(); }
@@ -213,7 +211,9 @@ void CudaPrinter::print_config(CodeWriter& out) const {
   if (config_.family == GpuFamily::Sm90) {
     out.line("static constexpr bool copied = ", config_.copied, ";");
     out.line("static constexpr bool stream_k = ", config_.stream_k, ";");
-    out.line("static constexpr bool makes_a = ", program_.makes_a(), ";");
+  }
+  if (by_warpgroups()) out.line("static constexpr bool makes_a = ", program_.makes_a(), ";");
+  if (config_.family == GpuFamily::Sm90) {
     number("spread_a", config_.spread_a);
     number("a_rows", config_.a_rows > 0 ? config_.a_rows : config_.tile_m);
     number("b_run", plan::columns_side_by_side(program_, config_));
@@ -636,7 +636,7 @@ Result<CudaSource> CudaPrinter::print() {
     if (!program_.more_b.empty() && map_ == nullptr) {
       const size_t copied =
           copies_ ? copies_->loads.size() + copies_->stores.size() + plan::tables_of(program_).size() : 0;
-      print_products(body, program_, config_.family == GpuFamily::Sm90 ? std::optional(2 + copied) : std::nullopt);
+      print_products(body, program_, by_warpgroups() ? std::optional(2 + copied) : std::nullopt);
     }
     if (by_warpgroups() && map_ == nullptr && !copies_) {
       if (config_.family == GpuFamily::Sm90) body.line("static constexpr int strip_steps = 2;");
@@ -659,7 +659,7 @@ Result<CudaSource> CudaPrinter::print() {
     }
     for (const package::FactorProgram& factor : program_.factors) {
       body.blank();
-      const auto brought = config_.family == GpuFamily::Sm90 ? plan::brought_for_a(program_) : std::nullopt;
+      const auto brought = by_warpgroups() ? plan::brought_for_a(program_) : std::nullopt;
       CODETTA_CHECK_OK(print_maker(body, program_, factor, brought, options_.comments));
     }
   }
@@ -681,8 +681,8 @@ Result<CudaSource> CudaPrinter::print() {
   if (wide) out.line("#define CODETTA_F64");
   if (whole_numbers) out.line("#define CODETTA_INT");
   family_.defines(out, config_);
-  const bool sm90 = config_.family == GpuFamily::Sm90, engine_makes = sm90 && program_.makes_a();
-  if (engine_makes) out.line("#define CODETTA_WGMMA_MADE \", 1, 1, ", config_.b_k_major ? 0 : 1, "\"");
+  const bool sm90 = config_.family == GpuFamily::Sm90, makes_a = program_.makes_a();
+  if (sm90 && makes_a) out.line("#define CODETTA_WGMMA_MADE \", 1, 1, ", config_.b_k_major ? 0 : 1, "\"");
   family_.maps(program_, config_, result.maps);
   for (const uint32_t operand : program_.more_b) {
     if (result.maps.size() < 2) break;
@@ -701,7 +701,7 @@ Result<CudaSource> CudaPrinter::print() {
   if (copies_) out.line("#include \"device/cuda/kernels/copies.h\"");
   if (config_.combines && map_ == nullptr) out.line("#include \"device/cuda/combine.h\"");
   if (whole_rows()) out.line("#include \"device/cuda/whole_rows.h\"");
-  if (engine_makes) out.line("#include \"device/cuda/kernels/make_wgmma.h\"");
+  if (makes_a && by_warpgroups()) out.line("#include \"device/cuda/kernels/make_", sm90 ? "wgmma" : "tcgen05", ".h\"");
   if (sm90 && config_.math == MathMode::Fp8TwoLevelAccumulation)
     out.line("#include \"device/cuda/kernels/two_level.h\"");
   if (config_.pack_a || config_.pack_b) out.line("#include \"device/cuda/pack.h\"");
@@ -741,8 +741,6 @@ Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, con
   if (family == nullptr) {
     return broken("this CUDA family has no kernel body", std::string(package::name_of(config.family)));
   }
-  if (!program.more_b.empty() && !package::shares_a(config.family))
-    return broken("this family computes one product", std::string(package::name_of(config.family)));
   if (!makes_factors(program, config))
     return broken("this family makes no such factors", std::string(package::name_of(config.family)));
   return CudaPrinter(program, config, *family, options).print();

@@ -4,27 +4,16 @@
 #include <algorithm>
 #include <set>
 
-#include "emit/phase_printer.hpp"
+#include "emit/factors.hpp"
 #include "plan/copy_engine.hpp"
 
 namespace codetta::emit {
 
 using base::CodeWriter;
 
-namespace {
-
-bool loads(const std::vector<package::Inst>& insts, uint32_t operand) {
-  return std::any_of(insts.begin(), insts.end(), [&](const package::Inst& inst) {
-    const bool load = inst.kind == package::Inst::Kind::Load || inst.kind == package::Inst::Kind::LoadAt;
-    return load && inst.index == operand;
-  });
-}
-
-}  // namespace
-
 bool makes_factors(const package::EpilogueProgram& program, const package::GpuGemmConfig& config) {
   return std::all_of(program.factors.begin(), program.factors.end(), [&](const package::FactorProgram& factor) {
-    const bool engine = config.family == package::GpuFamily::Sm90;
+    const bool engine = plan::feeds_on_copies(config.family);
     return package::makes_factor(config.family, factor.which == package::FactorProgram::Which::A) &&
            (!engine || (config.lanes == 2 && plan::brought_for_a(program)));
   });
@@ -32,7 +21,7 @@ bool makes_factors(const package::EpilogueProgram& program, const package::GpuGe
 
 bool is_of_factor(const package::EpilogueProgram& program, uint32_t operand) {
   return std::any_of(program.factors.begin(), program.factors.end(),
-                     [&](const package::FactorProgram& factor) { return loads(factor.insts, operand); });
+                     [&](const package::FactorProgram& factor) { return reads_operand(factor, operand); });
 }
 
 std::string aligned_text(const package::EpilogueProgram& program, const std::function<bool(uint32_t)>& operand) {
@@ -53,36 +42,18 @@ std::string aligned_text(const package::EpilogueProgram& program, const std::fun
 
 void print_products(CodeWriter& out, const package::EpilogueProgram& program, std::optional<size_t> first_map) {
   out.line("static constexpr int products = ", program.split.products, ";");
-  const auto choice = [&](std::string_view name, auto value) {
-    std::string text;
-    for (size_t p = 0; p < program.more_b.size(); ++p) {
-      const bool last = p + 1 == program.more_b.size();
-      text += last ? std::to_string(value(p)) : CodeWriter::text_of("product == ", p + 1, " ? ", value(p), " : ");
-    }
-    const std::string_view parameter = program.more_b.size() > 1 ? "int product" : "int";
-    out.line("static __device__ constexpr int ", name, "(", parameter, ") { return ", text, "; }");
-  };
-  choice("more_b", [&](size_t p) { return program.more_b[p]; });
-  if (first_map) choice("more_map", [&](size_t p) { return *first_map + p; });
+  constexpr std::string_view head = "static __device__ constexpr int ";
+  out.line(product_choice(program, head, "more_b", [&](size_t p) { return program.more_b[p]; }));
+  if (first_map) out.line(product_choice(program, head, "more_map", [&](size_t p) { return *first_map + p; }));
 }
 
 Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& program, const package::FactorProgram& factor,
                          std::optional<uint32_t> brought, bool comments) {
   std::set<PartLibrary::Request> needs;
-  package::EpilogueProgram maker = program;
-  const auto made = static_cast<uint32_t>(maker.operands.size());
-  package::Operand store;
-  store.dtype = factor.dtype;
-  store.is_store = true;
-  store.terms = {{package::Axis::Row, 1, 0, 1}, {package::Axis::Col, 1, 0, 0}};
-  maker.operands.push_back(store);
-  maker.reductions.clear();
-  maker.phases = {package::phase_of(factor)};
-  maker.phases[0].stores.push_back({made, factor.value});
-  CODETTA_TRY(PhaseText phase, print_phase(maker, 0, cuda_dialect(), comments, {}, needs));
+  CODETTA_TRY(const MakerText text, maker_text(program, factor, cuda_dialect(), comments, needs));
+  const PhaseText& phase = text.phase;
+  const uint32_t made = text.made;
   const TypeNames& type = cuda_dialect().type(factor.dtype);
-  const std::string reference = CodeWriter::text_of("const Ref<", type.element, "> o", made, " = ");
-  std::erase_if(phase.setup, [&](const std::string& line) { return line.starts_with(reference); });
 
   const auto any = [&](auto is) { return std::any_of(factor.insts.begin(), factor.insts.end(), is); };
   const bool along = any([&](const package::Inst& inst) {
@@ -105,8 +76,8 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
   out.line("template <class P>");
   {
     const auto function = out.block("static __device__ __forceinline__ bool aligned(const P& params)");
-    const std::string text = aligned_text(program, [&](uint32_t k) { return loads(factor.insts, k); });
-    out.line("return ", text.empty() ? "true" : text.substr(4), ";");
+    const std::string whole = aligned_text(program, [&](uint32_t k) { return reads_operand(factor, k); });
+    out.line("return ", whole.empty() ? "true" : whole.substr(4), ";");
   }
   const auto begin = [&](std::string_view result, std::string_view name, std::string_view last) {
     out.line("template <bool whole, class P>");
@@ -125,10 +96,10 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
     }
     for (const Held& load : phase.loads) out.line("held.", load.name, " = ", load.text, ";");
   }
-  const auto finish = [&](const PhaseText& text) {
-    for (const Held& load : text.loads) out.line("const ", load.type, " ", load.name, " = held.", load.name, ";");
+  const auto finish = [&](const PhaseText& of) {
+    for (const Held& load : of.loads) out.line("const ", load.type, " ", load.name, " = held.", load.name, ";");
     out.line("Made<Vector> o", made, ";");
-    put_lines(out, text.full);
+    put_lines(out, of.full);
     out.line("return o", made, ".v;");
   };
   if (brought) {
@@ -136,7 +107,8 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
     const auto function = out.block("static __device__ __forceinline__ auto at_row(const P& params, const Tile& tile)");
     Dialect dialect = cuda_dialect();
     dialect.quotients = "quotients";
-    CODETTA_TRY(const PhaseText of_row, print_phase(maker, 0, dialect, comments, {}, needs));
+    CODETTA_TRY(const MakerText row_text, maker_text(program, factor, dialect, comments, needs));
+    const PhaseText& of_row = row_text.phase;
     out.line("RowOfA<batch_in_rows, P> f(params, tile);");
     put_lines(out, phase.setup);
     put_lines(out, of_row.row);

@@ -43,6 +43,13 @@ void wgmma_defines(CodeWriter& out, const GpuGemmConfig& config) {
 }
 // Products of a stage stay in flight while the next is waited for: 1.2 times as fast where consumers take turns.
 void sm90_constants(CodeWriter& out, const GpuGemmConfig&) { out.line("static constexpr int wait_depth = 1;"); }
+// An A that is made comes from another tensor.
+void bring_for_a(const package::EpilogueProgram& program, package::CudaTensorMap& map) {
+  const package::FactorProgram* a = program.made(package::FactorProgram::Which::A);
+  if (a == nullptr) return;
+  map.source = a->batch_in_rows ? package::CudaTensorMap::Source::MadeRows : package::CudaTensorMap::Source::MadeA;
+  map.operand = plan::brought_for_a(program).value_or(0);
+}
 // Boxes of 128 bytes along the fast dim: 64 of K, or 64 rows or columns of tile_k steps.
 void sm90_maps(const package::EpilogueProgram& program, const GpuGemmConfig& config,
                std::vector<package::CudaTensorMap>& maps) {
@@ -52,11 +59,7 @@ void sm90_maps(const package::EpilogueProgram& program, const GpuGemmConfig& con
     maps.push_back({source, 0, fast, k_major ? static_cast<int32_t>(rows) : config.tile_k, 128});
   };
   box(package::CudaTensorMap::Source::A, config.a_k_major, shape.a_box_rows);
-  if (const package::FactorProgram* a = program.made(package::FactorProgram::Which::A)) {
-    maps[0].source =
-        a->batch_in_rows ? package::CudaTensorMap::Source::MadeRows : package::CudaTensorMap::Source::MadeA;
-    maps[0].operand = plan::brought_for_a(program).value_or(0);
-  }
+  bring_for_a(program, maps[0]);
   box(package::CudaTensorMap::Source::B, config.b_k_major, shape.b_box_rows);
   if (!config.copied) return;
   // A warp's rows of a piece, at most 128 bytes wide, or columns of 16 rows (device/cuda/kernels/copies.h).
@@ -84,6 +87,7 @@ void sm100_maps(const package::EpilogueProgram& program, const GpuGemmConfig& co
   const auto fast = static_cast<int32_t>(128 / types::byte_size(config.a_dtype));
   const auto columns = static_cast<int32_t>(shape.b_box_cols);
   maps.push_back({package::CudaTensorMap::Source::A, 0, fast, config.a_k_major ? config.tile_m : config.tile_k, 128});
+  bring_for_a(program, maps[0]);
   maps.push_back({package::CudaTensorMap::Source::B, 0, fast, config.b_k_major ? columns : config.tile_k, 128});
 }
 

@@ -13,6 +13,7 @@
 #include "diag/diagnostic.hpp"
 #include "emit/gpu_phases.hpp"
 #include "emit/metal.hpp"
+#include "emit/metal_factors.hpp"
 #include "emit/phase_printer.hpp"
 #include "plan/families_metal.hpp"
 
@@ -164,12 +165,7 @@ Result<void> MetalPrinter::print_phase_function(CodeWriter& out, uint32_t index)
   print_piece(out, index, phase);
   out.blank();
   std::string whole = CodeWriter::text_of("tile.cols % ", layout_.lanes, " == 0");
-  for (uint32_t k = 0; k < program_.operands.size(); ++k) {
-    const package::Operand& o = program_.operands[k];
-    if (!o.unit_stride || (o.access != package::Access::Full && o.access != package::Access::Row)) continue;
-    whole +=
-        CodeWriter::text_of(" && vectorable<", metal_dialect().type(o.dtype).element, ">(params.operand[", k, "])");
-  }
+  whole += metal_aligned_text(program_);
   out.line("template <class P, class T>");
   const auto function =
       out.block("static CODETTA_MEMBER void phase_", index, "(constant P& params, const thread T& tile)");
@@ -257,10 +253,15 @@ Result<MetalSource> MetalPrinter::print() {
     const auto epilogue = body.block_with("};", "struct Epilogue");
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
+    if (!program_.more_b.empty() && map_ == nullptr) print_metal_products(body, program_);
     for (uint32_t p = 0; p < program_.phases.size(); ++p) {
       if (p > 0 && stored_by_combining(p)) continue;
       body.blank();
       CODETTA_CHECK_OK(print_phase_function(body, p));
+    }
+    for (const package::FactorProgram& factor : program_.factors) {
+      body.blank();
+      CODETTA_CHECK_OK(print_metal_maker(body, program_, factor, options_.comments));
     }
   }
   for (uint32_t p = map_ != nullptr || splits() ? 0 : 1; p < program_.phases.size(); ++p) {
@@ -281,11 +282,12 @@ Result<MetalSource> MetalPrinter::print() {
            options_.family, options_.strict ? ", strict" : "", ".");
   out.line("#include <metal_stdlib>");
   out.line("#define CODETTA_LANES ", layout_.lanes);
-  const bool whole_numbers =
-      std::any_of(program_.phases.begin(), program_.phases.end(), [](const package::Phase& phase) {
-        return std::any_of(phase.insts.begin(), phase.insts.end(),
-                           [](const package::Inst& inst) { return types::is_integer(inst.type); });
-      });
+  bool whole_numbers = false;
+  const auto look_at = [&](const std::vector<package::Inst>& insts) {
+    for (const package::Inst& inst : insts) whole_numbers = whole_numbers || types::is_integer(inst.type);
+  };
+  for (const package::Phase& phase : program_.phases) look_at(phase.insts);
+  for (const package::FactorProgram& factor : program_.factors) look_at(factor.insts);
   if (whole_numbers) out.line("#define CODETTA_INT");
   out.line("#include \"device/metal/phase.h\"");
   out.line("#include \"", family_.header, "\"");
@@ -311,10 +313,15 @@ std::optional<std::string> f64_of(const package::EpilogueProgram& program, const
   for (const package::Operand& operand : program.operands) {
     if (operand.dtype == DType::f64) return program.arguments[operand.argument].name;
   }
+  const auto has = [](const std::vector<package::Inst>& insts) {
+    return std::any_of(insts.begin(), insts.end(),
+                       [](const package::Inst& inst) { return inst.type == DType::f64 || inst.aux == DType::f64; });
+  };
   for (const package::Phase& phase : program.phases) {
-    for (const package::Inst& inst : phase.insts) {
-      if (inst.type == DType::f64 || inst.aux == DType::f64) return "a value of the epilogue";
-    }
+    if (has(phase.insts)) return "a value of the epilogue";
+  }
+  for (const package::FactorProgram& factor : program.factors) {
+    if (has(factor.insts)) return "a value of a factor";
   }
   return std::nullopt;
 }

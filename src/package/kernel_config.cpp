@@ -32,14 +32,11 @@ std::string_view name_of(CpuFamily family) {
   return names[static_cast<size_t>(family)];
 }
 
-bool shares_a(GpuFamily family) {
-  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Sm90 ||
-         family == GpuFamily::Stream;
-}
+bool shares_a(GpuFamily family) { return family != GpuFamily::Vendor; }
 
 bool makes_factor(GpuFamily family, bool is_a) {
-  return family == GpuFamily::Simt || family == GpuFamily::Sm80 || family == GpuFamily::Stream ||
-         (family == GpuFamily::Sm90 && is_a);
+  const bool copied = family == GpuFamily::Sm90 || family == GpuFamily::Sm100;  // B comes by the copy engine
+  return shares_a(family) && (is_a || !copied);
 }
 
 std::string_view name_of(GpuFamily family) {

@@ -72,8 +72,7 @@ Defect defect_of_factors(const Package& package, const LaunchKernel& s, const Ke
   const EpilogueProgram& program = kernel.epilogue;
   for (size_t i = 0; i < program.more_b.size(); ++i) {
     const auto* config = std::get_if<GpuGemmConfig>(&kernel.config);
-    if (config == nullptr || package.target.backend == Backend::metal || !shares_a(config->family))
-      return fmt::format("{} computes one product", kernel.name);
+    if (config == nullptr || !shares_a(config->family)) return fmt::format("{} computes one product", kernel.name);
     const uint32_t argument = program.operands[program.more_b[i]].argument;
     if (i >= s.product->more_b.size() || argument >= s.arguments.size() ||
         s.arguments[argument] != s.product->more_b[i])
@@ -84,7 +83,7 @@ Defect defect_of_factors(const Package& package, const LaunchKernel& s, const Ke
   if (!s.product->b_made.empty()) return fmt::format("{} has its factor made twice", kernel.name);
   for (const FactorProgram& made : program.factors) {
     const bool is_a = made.which == FactorProgram::Which::A;
-    if (config == nullptr || package.target.backend == Backend::metal || !makes_factor(config->family, is_a))
+    if (config == nullptr || !makes_factor(config->family, is_a))
       return fmt::format("{} makes no factors", kernel.name);
     if (made.product >= s.product->products()) return fmt::format("there is no product {}", made.product);
     const uint32_t buffer = is_a ? s.product->a : s.product->factor_b(made.product);

@@ -64,13 +64,11 @@ std::string made_obstacle(const GpuProblem& problem, GpuFamily family) {
   const GemmShape& s = problem.shape;
   if (!s.a_made && !s.b_made) return {};
   const std::string which = s.a_made && s.b_made ? "A and B are" : s.a_made ? "A is" : "B is";
-  const bool engine = family == GpuFamily::Sm90 || family == GpuFamily::Sm100;
+  const bool engine = feeds_on_copies(family);
   if ((s.a_made && !package::makes_factor(family, true)) || (s.b_made && !package::makes_factor(family, false)))
     return fmt::format("{} computed where it is read, and {}", which,
-                       !engine                     ? "its kernels copy factors from memory"
-                       : family == GpuFamily::Sm90 ? "the copy engine brings B from memory"
-                                                   : "the copy engine brings factors from memory");
-  if (family == GpuFamily::Sm90) {
+                       engine ? "the copy engine brings B from memory" : "its kernels copy factors from memory");
+  if (engine) {
     if (!brought_for_a(problem.epilogue))
       return "A is computed where it is read, and of other than one matrix of 16-bit elements, which the copy engine "
              "would bring";
@@ -80,8 +78,9 @@ std::string made_obstacle(const GpuProblem& problem, GpuFamily family) {
   if (s.b_made && s.products > 1)
     return fmt::format("B is computed where it is read, and kernels of {} products read each B from memory",
                        s.products);
-  if (family == GpuFamily::Simt) return {};
-  const bool columns = s.b_made && s.b_k_stride != 1 && problem.ways() > 1;
+  // Their stages take what is made of a split's columns along K alone.
+  const bool along_k = family == GpuFamily::Sm80 || family == GpuFamily::Stream;
+  const bool columns = along_k && s.b_made && s.b_k_stride != 1 && problem.ways() > 1;
   if (columns) return fmt::format("B is computed along its rows, and columns are in {} parts", problem.ways());
   return {};
 }
@@ -122,12 +121,6 @@ Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind, const Bre
   Discovery discovery;
   for (const GpuFamilyInfo& family : kind.families()) {
     if (!family.concerns(problem)) continue;
-    if (problem.shape.products > 1 && !package::shares_a(family.family)) {
-      discovery.rejections.push_back(kind.rejection(
-          family.family, diag::Code::second_product,
-          fmt::format("its kernels read one B, and this is {} products of one A", problem.shape.products)));
-      continue;
-    }
     if (std::string made = made_obstacle(problem, family.family); !made.empty()) {
       discovery.rejections.push_back(kind.rejection(family.family, diag::Code::factor_made, std::move(made)));
       continue;

@@ -15,6 +15,9 @@ inline constexpr int64_t map_alignment = 16;             // bytes that addresses
 inline constexpr int64_t map_stride = int64_t{1} << 40;  // bytes, below which the strides of tensor maps are
 inline constexpr int64_t max_extent = INT32_MAX;         // coordinates of a copy are 32 bits
 
+// Families whose factors the copy engine brings.
+inline bool feeds_on_copies(GpuFamily family) { return family == GpuFamily::Sm90 || family == GpuFamily::Sm100; }
+
 // How one factor lies in memory, as a tensor map sees it. Sizes and strides in elements.
 struct FactorLayout {
   int64_t k, k_stride, other, other_stride, batch, batch_stride, skip;
@@ -33,7 +36,7 @@ Reading reading_of(const FactorLayout& factor, int64_t element, bool along_k);
 // K.
 Reading reading_of_b(const GpuProblem& problem, const FactorLayout& factor, int64_t element, bool along_k);
 
-// The operand that the copy engine can bring in the place of an A that is made (device/cuda/kernels/make_wgmma.h): the
+// The operand that the copy engine can bring in the place of an A that is made (device/cuda/kernels/make_rows.h): the
 // only matrix that it is made of, of elements of 16 bits as A's, side by side along K.
 std::optional<uint32_t> brought_for_a(const package::EpilogueProgram& epilogue);
 

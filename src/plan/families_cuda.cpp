@@ -256,8 +256,9 @@ void add_making(const GpuProblem& p, const GpuGemmConfig& c, double k, Mainloop&
     if (!made) return;
     // Addresses, conversions to and from registers, and the way to shared memory beside the operations themselves;
     // sm_90a's rows stay in registers, and their exponentials and quotients have fewer instructions: 95 for 8 elements.
+    // So have sm_100a's, which are taken to cost the same.
     constexpr double lanes = 128;
-    const double around = c.family == GpuFamily::Sm90 ? 2 : 4;
+    const double around = c.family == GpuFamily::Sm90 || c.family == GpuFamily::Sm100 ? 2 : 4;
     loop.clocks += rows * k * (clocks + around) / lanes;
     loop.bytes += rows * k * (read_bytes - static_cast<double>(types::byte_size(dtype)));
   };

@@ -129,11 +129,13 @@ inline constexpr int sm90_accumulators = 192, sm90_accumulators_busy = 160, sm90
                      sm90_accumulators_streamed = 96;
 
 // Of an Sm100 configuration tile_m is a block's rows, cluster_m = 2 a pair of blocks that work on one product,
-// consumers are warpgroups that finish tiles; not persistent: the grid is launched whole, and blocks take over what has
-// not begun. The same numbers as codetta::gpu::sm100::Shape of device/cuda/kernels/sm100.h.
+// consumers are warpgroups that finish tiles (a further one makes A, where that is made); not persistent: the grid is
+// launched whole, and blocks take over what has not begun. The same numbers as codetta::gpu::sm100::Shape of
+// device/cuda/kernels/sm100.h.
 struct Sm100Shape {
   int64_t a_boxes = 1, b_boxes = 1, b_box_cols = 0;             // copies of a stage, and the columns of one of B
   int64_t stage_bytes = 0, piece_bytes = 0, scratch_bytes = 0;  // the latter two of one warpgroup
+  int64_t barrier_bytes = 0;                                    // of a stage
   int64_t shared_bytes = 0;
   int tensor_columns = 0;  // of tensor memory, for two sets of accumulators
 };

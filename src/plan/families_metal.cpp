@@ -165,6 +165,9 @@ std::vector<GpuGemmConfig> metal_simdgroup_configurations(const GpuProblem& p) {
       c.threads = 32 * groups;
       c.alignment = static_cast<int32_t>(types::byte_size(p.shape.a));
       if (metal_groups_along_m(c) == 0) continue;
+      // What makes a factor makes whole vectors of the epilogue's lanes, of which it is brought.
+      const int64_t brought = types::byte_size(p.shape.a) == 4 ? 4 : 8;
+      if ((p.shape.a_made || p.shape.b_made) && brought % piece_layout(p.epilogue, c).lanes != 0) continue;
       const bool listed = std::any_of(result.begin(), result.end(), [&](const GpuGemmConfig& other) {
         return other.tile_m == c.tile_m && other.tile_n == c.tile_n;
       });
@@ -324,7 +327,8 @@ Result<void> check_for_metal(const ir::Graph& graph) {
 }
 
 std::vector<CostTerm> metal_cost_terms(const GpuProblem& p, const GpuFamilyInfo& family, const GpuGemmConfig& c) {
-  const Mainloop loop = family.mainloop(p, c);
+  Mainloop loop = family.mainloop(p, c);
+  add_making(p, c, 1, loop);  // clocks are of one step
   const auto bytes_of = [](DType dtype, double n) { return static_cast<double>(types::byte_size(dtype)) * n; };
   const double m = static_cast<double>(p.shape.m), n = static_cast<double>(p.shape.n),
                k = static_cast<double>(p.shape.k), batch = static_cast<double>(p.shape.batch),
@@ -341,9 +345,12 @@ std::vector<CostTerm> metal_cost_terms(const GpuProblem& p, const GpuFamilyInfo&
   const double multiply = us(loop.clocks * steps * rounds);
   add("multiply", multiply,
       fmt::format("{:.0f} tiles on {:.0f} cores, {:.0f} each at most; {}", units, cores, rounds, loop.note));
-  const double a = bytes_of(c.a_dtype, m * k) * (p.shape.one_a() ? 1 : batch);
-  const double b = bytes_of(c.b_dtype, n * k) * (p.shape.one_b() ? 1 : batch);
-  const double brought = units * steps * (bytes_of(c.a_dtype, c.tile_m) + bytes_of(c.b_dtype, c.tile_n));
+  // Of elements of a factor, or of what they are computed from.
+  const double a_bytes = p.shape.a_made ? p.shape.a_read_bytes : bytes_of(c.a_dtype, 1);
+  const double b_bytes = p.shape.b_made ? p.shape.b_read_bytes : bytes_of(c.b_dtype, 1);
+  const double a = a_bytes * m * k * (p.shape.one_a() ? 1 : batch);
+  const double b = b_bytes * n * k * (p.shape.one_b() ? 1 : batch);
+  const double brought = units * steps * (a_bytes * c.tile_m + b_bytes * c.tile_n);
   const double memory = (a + b) / p.gpu.memory_rate, cache = brought / p.gpu.l2_rate;
   add("operands beyond", std::max(memory, cache) / 1000 - multiply,
       fmt::format("{:.1f} MB of memory, {:.1f} MB of the shared cache; {} decides", (a + b) / 1e6, brought / 1e6,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sm_100a family: copy engine, tcgen05, accumulators in tensor memory, pairs of blocks, persistent
-// (device/cuda/kernels/sm100.h). It has not run on a GPU: what it costs is made of data sheets.
+// (device/cuda/kernels/sm100.h); an A in memory, or made, and one B or several. It has not run on a GPU: what it costs
+// is made of data sheets.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm100Shape& s
   const int64_t ways = p.ways(), element = types::byte_size(c.b_dtype), width = c.tile_n / ways;
   if (ways == 1) return true;
   if (ways % c.cluster_m != 0) return false;
-  const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
+  const int64_t chunk = p.chunk();
   if (!c.b_k_major && (width % (span_bytes / element) != 0 || chunk * element % map_alignment != 0)) return false;
   return chunk >= p.root_cols() || chunk % shape.b_box_cols == 0;
 }
@@ -60,13 +61,15 @@ int32_t piece_of(int32_t width, int32_t most) {
 bool place(const GpuProblem& p, GpuGemmConfig& c) {
   const auto width = static_cast<int32_t>(c.tile_n / p.ways());
   for (const int32_t most : {64, 32}) {
-    c.whole_rows = most == 64 && holds_rows(p, width);
+    // A made A has lanes of its own, and rows of more columns more.
+    c.whole_rows = most == 64 && holds_rows(p, width) && (!p.shape.a_made || width <= 32 * c.lanes);
     c.piece_cols = c.whole_rows ? width : piece_of(width, most);
     if (c.piece_cols == 0) return false;
     c.stages = 1;
     const Sm100Shape one = sm100_shape(p.epilogue, c);
-    const int64_t room = std::min(shared_limit, p.gpu.shared_per_block) - (one.shared_bytes - one.stage_bytes - 16);
-    const int64_t stages = room / (one.stage_bytes + 16);
+    const int64_t of_stage = one.stage_bytes + one.barrier_bytes;
+    const int64_t room = std::min(shared_limit, p.gpu.shared_per_block) - (one.shared_bytes - of_stage);
+    const int64_t stages = room / of_stage;
     c.stages = static_cast<int32_t>(std::min<int64_t>(stages, max_stages));
     if (c.stages >= 4 || (c.stages >= 2 && most == 32)) {
       c.shared_bytes = static_cast<int32_t>(sm100_shape(p.epilogue, c).shared_bytes);
@@ -91,7 +94,8 @@ Sm100Shape sm100_shape(const package::EpilogueProgram& epilogue, const GpuGemmCo
   s.piece_bytes = int64_t{block_rows} * (c.piece_cols + 4) * 4 * ways;
   s.scratch_bytes = (piece_layout(epilogue, c).scratch_bytes(block_rows) + 127) / 128 * 128;
   // Behind stages and pieces: barriers of stages, of two sets of accumulators and three answers; answers; two words.
-  s.shared_bytes = c.stages * s.stage_bytes + c.consumers * (s.piece_bytes + s.scratch_bytes) + 16 * c.stages +
+  s.barrier_bytes = epilogue.makes_a() ? 24 : 16;
+  s.shared_bytes = c.stages * (s.stage_bytes + s.barrier_bytes) + c.consumers * (s.piece_bytes + s.scratch_bytes) +
                    16 * (2 + 3) + 16 * 3 + 16;
   s.tensor_columns = static_cast<int>(bits::allocated_columns(2 * static_cast<uint32_t>(c.tile_n)));
   return s;
@@ -137,6 +141,11 @@ std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
   base.b_k_major = b.k_major;
   base.pack_a = a.packed;
   base.pack_b = b.packed;
+  if (s.a_made) {  // vectors of two are the words in which it is made (device/cuda/kernels/make_rows.h)
+    if (base.pack_a || !base.a_k_major) return {};
+    base.lanes = 2;
+  }
+  if (b.packed && s.products > 1) return {};  // one B is copied
   base.tile_m = base.piece_rows = block_rows;
   base.tile_k = static_cast<int32_t>(span_bytes / element);
   base.persistent = true;
@@ -158,9 +167,10 @@ std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
         c.tile_n = tile_n;
         c.consumers = consumers;
         c.cluster_m = row.blocks;
-        c.threads = 128 * (1 + consumers);
+        c.threads = 128 * (1 + consumers + (s.a_made ? 1 : 0));
         c.group = raster_group(c);
-        if (!place(p, c) || !split_fits(p, c, sm100_shape(p.epilogue, c))) continue;
+        if (!place(p, c) || (s.a_made && piece_layout(p.epilogue, c).lanes != base.lanes)) continue;
+        if (!split_fits(p, c, sm100_shape(p.epilogue, c))) continue;
         if (consumers > 1 && width < 2 * c.piece_cols) continue;  // the second would have nothing to finish
         result.push_back(c);
         if (tiles > static_cast<double>(sms) && tiles <= static_cast<double>(max_grid)) {
@@ -192,6 +202,13 @@ Mainloop sm100_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   Mainloop loop;
   loop.bytes = blocks * static_cast<double>(shape.stage_bytes);
   loop.clocks = blocks * 4 * step / efficiency;
+  if (p.shape.a_made) {
+    // A warpgroup computes A while others are multiplied, at the share of the issue slots that one takes on sm_90a.
+    constexpr double busy = 0.48;
+    Mainloop making;
+    add_making(p, c, blocks * c.tile_k, making);
+    loop.clocks = std::max(loop.clocks, making.clocks / busy);
+  }
   loop.exposed = c.consumers > 1 ? 0.15 : 0.25;
   // Units that the busiest block would have too many are taken over by others; a fixed order has no such way.
   loop.prologue_us = 3.5 + (c.cluster_m > 1 ? 0.5 : 0) + (c.persistent ? 0.1 : 0);

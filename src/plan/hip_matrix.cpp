@@ -15,6 +15,9 @@ namespace {
 constexpr int64_t hip_steps = INT32_MAX;  // of blocks along K
 constexpr int64_t hip_slice = 256;        // least steps of K
 
+// For columns in three parts (queries, keys and values): few rows of a width that three divides.
+constexpr std::array hip_thirds{HipTile{32, 192, 4}, HipTile{16, 192, 4}};
+
 int64_t times_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Bytes, at most 16, that every row of the factors begins at a multiple of; 1 where it is less than 4.
@@ -25,21 +28,26 @@ int32_t rows_alignment(const GpuProblem& p, bool a_k_major, bool b_k_major) {
   const auto meet = [&](int64_t bytes) {
     while (alignment > 1 && bytes % alignment != 0) alignment /= 2;
   };
-  meet(s.a_alignment);
-  meet(s.b_alignment);
-  if (s.batch > 1) meet((s.a_batch_stride | s.a_skip) * element), meet((s.b_batch_stride | s.b_skip) * element);
-  const int64_t slow_a = a_k_major ? s.m : s.k, slow_b = b_k_major ? s.n : s.k;
-  if (slow_a > 1) meet((a_k_major ? s.a_row_stride : s.a_k_stride) * element);
-  if (slow_b > 1) meet((b_k_major ? s.b_col_stride : s.b_k_stride) * element);
+  const auto meet_factor = [&](int64_t address, int64_t batch_strides, int64_t slow, int64_t slow_stride) {
+    meet(address);
+    if (s.batch > 1) meet(batch_strides * element);  // a bit that one of them has
+    if (slow > 1) meet(slow_stride * element);
+  };
+  if (!s.a_made)
+    meet_factor(s.a_alignment, s.a_batch_stride | s.a_skip, a_k_major ? s.m : s.k,
+                a_k_major ? s.a_row_stride : s.a_k_stride);
+  if (!s.b_made)
+    meet_factor(s.b_alignment, s.b_batch_stride | s.b_skip, b_k_major ? s.n : s.k,
+                b_k_major ? s.b_col_stride : s.b_k_stride);
   // Parts of a split begin where a unit may.
-  if (p.ways() > 1 && !b_k_major) meet(p.epilogue.split.chunk.as_constant().value_or(1) * element);
+  if (p.ways() > 1 && !b_k_major) meet(std::max<int64_t>(p.chunk(), 1) * element);
   return alignment < 4 ? 1 : alignment;
 }
 
 // Units along N bring neighbouring columns; along K any column has its own.
 bool chunks_fit(const GpuProblem& p, const GpuGemmConfig& c) {
   if (p.ways() == 1 || c.b_k_major) return true;
-  const int64_t chunk = p.epilogue.split.chunk.as_constant().value_or(0);
+  const int64_t chunk = p.chunk();
   return chunk > 0 && (chunk % (16 / types::byte_size(c.b_dtype)) == 0 || chunk >= p.root_cols());
 }
 
@@ -63,14 +71,15 @@ std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, con
   const HipArchitecture& arch = *find_hip(p.gpu.arch);
   const int64_t element = types::byte_size(s.a), cols = p.root_cols();
   GpuGemmConfig base = config_of(s, family.family);
-  base.lanes = hip_lanes(p.epilogue);
+  // Vectors of made factors fill 16 bytes.
+  base.lanes = (s.a_made || s.b_made) && element == 8 ? 2 : hip_lanes(p.epilogue);
   base.stages = 2;
-  base.a_k_major = s.a_k_stride == 1 || s.k == 1;
-  base.b_k_major = s.b_k_stride == 1 || s.k == 1;
   base.alignment = rows_alignment(p, base.a_k_major, base.b_k_major);
   least = INT64_MAX;
   std::vector<GpuGemmConfig> result;
-  for (const HipTile& tile : family.tiles) {
+  std::vector<HipTile> tiles_of(family.tiles.begin(), family.tiles.end());
+  if (p.ways() % 3 == 0) tiles_of.insert(tiles_of.end(), hip_thirds.begin(), hip_thirds.end());
+  for (const HipTile& tile : tiles_of) {
     if (tile.n % (16 * p.ways()) != 0) continue;
     const int64_t width = tile.n / p.ways();
     if (tile.m > 16 && s.m <= tile.m / 2) continue;      // half of the rows would be padding
@@ -84,7 +93,7 @@ std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, con
       c.threads = arch.wave * tile.waves;
       if (span > 64 && s.k <= c.tile_k) continue;
       if (sm80_warps_along_m(tile.m, tile.n, tile.waves) == 0 || span % family.step_bytes(arch, element) != 0) continue;
-      if (hip_registers(family, arch, c) > arch.registers) continue;
+      if (hip_registers(family, arch, c, s) > arch.registers) continue;
       if (!chunks_fit(p, c)) continue;
       if (!place_in_lds(p, c)) {
         least = std::min<int64_t>(least, c.shared_bytes);
@@ -119,7 +128,8 @@ int64_t hip_shared_bytes(const package::EpilogueProgram& epilogue, const GpuGemm
   return std::max(stages, piece + scratch) + 16;
 }
 
-int hip_registers(const HipMatrixFamily& family, const HipArchitecture& arch, const GpuGemmConfig& c) {
+int hip_registers(const HipMatrixFamily& family, const HipArchitecture& arch, const GpuGemmConfig& c,
+                  const GemmShape& shape) {
   const int64_t element = types::byte_size(c.a_dtype), words = family.lane_words(arch, element);
   const int rows = sm80_warps_along_m(c.tile_m, c.tile_n, c.consumers);
   if (rows == 0) return INT32_MAX;
@@ -128,17 +138,23 @@ int hip_registers(const HipMatrixFamily& family, const HipArchitecture& arch, co
   const int64_t steps = std::min<int64_t>(c.tile_k * element / family.step_bytes(arch, element), 3);
   const int64_t fragments = (c.tile_m / rows + c.tile_n / (c.consumers / rows)) / 16 * words * steps;
   // Units on their way, half as much again for edges, and for each its address.
-  const auto loads = [&](int64_t extent, bool k_major) {
-    const int64_t depth = k_major ? 1 : 8 / element;
-    const int64_t units = extent * c.tile_k * element / (16 * depth);
-    return times_up(units, c.threads) * (6 * depth + 2);
+  const auto loads = [&](int64_t extent, bool k_major, bool made, double read_bytes) {
+    const int64_t depth = k_major ? 1 : 8 / element, unit = 4 * depth;
+    const int64_t units = times_up(extent * c.tile_k * element / (16 * depth), c.threads);
+    if (!made) return units * (6 * depth + 2);
+    // What a unit is made of, and the unit as it goes to LDS.
+    const double read = static_cast<double>(unit) * read_bytes / static_cast<double>(element);
+    return units * (static_cast<int64_t>(read) + 2) + 2 * unit;
   };
-  // Bytes that don't lie along K are turned 8 rows at a time, and of long rows several such patches at once.
-  const int64_t turned = element == 1 && c.tile_k > 64 && !(c.a_k_major && c.b_k_major) ? 64 : 0;
+  // Bytes that don't lie along K are turned 8 rows at a time, and of long rows several such patches at once; those that
+  // are made, all of a patch at once.
+  const bool made_across = (shape.a_made && !c.a_k_major) || (shape.b_made && !c.b_k_major);
+  const bool long_rows = c.tile_k > 64 && !(c.a_k_major && c.b_k_major);
+  const int64_t turned = element == 1 && (long_rows || made_across) ? 64 : 0;
   // Pairs of registers are copied on their way from one file to the other.
   const int64_t copied = types::byte_size(c.accumulator) == 8 ? held / 2 : 0;
-  return static_cast<int>(held + copied + fragments + loads(c.tile_m, c.a_k_major) + loads(c.tile_n, c.b_k_major) +
-                          turned + 43);
+  return static_cast<int>(held + copied + fragments + loads(c.tile_m, c.a_k_major, shape.a_made, shape.a_read_bytes) +
+                          loads(c.tile_n, c.b_k_major, shape.b_made, shape.b_read_bytes) + turned + 43);
 }
 
 std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const GpuProblem& p) {
@@ -184,15 +200,17 @@ Mainloop hip_matrix_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double read = sides * k * element * repeats / 128;
   const double multiplied = c.tile_m * static_cast<double>(c.tile_n) * k / rate;
   // Units of 16 bytes cost a few instructions of every wave, and some more where they are not aligned.
-  const double units = static_cast<double>(c.tile_m + c.tile_n) * k * element / 16 / arch.wave;
+  const double brought = (p.shape.a_made ? 0 : c.tile_m) + (p.shape.b_made ? 0 : c.tile_n);
+  const double units = brought * k * element / 16 / arch.wave;
   const double way = c.alignment >= 16 ? 8 : 14;
   constexpr double efficiency = 0.75;
   Mainloop loop;
   loop.bytes = k * (c.tile_m + c.tile_n) * element;
   loop.clocks = std::max(multiplied, read) / efficiency + units * way / 4 + 120 * k / c.tile_k;
+  add_making(p, c, k, loop);
   loop.memory_share = 0.8;
   const int by_lds = static_cast<int>(lds_limit / std::max(c.shared_bytes, 1));
-  const int by_registers = 4 * arch.registers / std::max(hip_registers(family, arch, c), 1) / c.consumers;
+  const int by_registers = 4 * arch.registers / std::max(hip_registers(family, arch, c, p.shape), 1) / c.consumers;
   loop.blocks_per_sm = std::clamp(std::min(by_lds, by_registers), 1, 4);
   loop.exposed = loop.blocks_per_sm > 1 ? 0.6 : 1;
   loop.prologue_us = 4;

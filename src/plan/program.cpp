@@ -99,7 +99,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   options.dims_as_one = plan_.target.backend != Backend::metal && alignment_ < Alignment::Uneven;
   options.offset_bytes = cpu ? 1 : gpu ? whole_alignment : 0;
   options.whole_when_empty = alignment_ == Alignment::Empty;
-  options.inside = gpu && !options.whole_when_empty;  // there is hardly anything to be computed
+  options.inside = !cpu && !options.whole_when_empty;  // there is hardly anything to be computed
   options.together = options.prologues = cpu || options.inside;
   CODETTA_TRY(options.hooks, hooks_of(graph));
   options.devices = scope.devices;

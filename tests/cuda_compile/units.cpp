@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "compile_gate/factors.hpp"
 #include "compile_gate/products.hpp"
 #include "emit/emit.hpp"
 #include "emit/gpu_steps.hpp"
@@ -147,54 +148,9 @@ class Collector {
     return first_layout && !split && (first_arch || float8) && c.a_dtype != DType::f16;
   }
 
-  // Factors that are made, as dequantized weights are (a byte times a number of its column) or with a matrix of their
-  // own beside them: all configurations that make them.
+  // Factors that are made: all configurations that make them.
   void add_made(DType dtype, bool a, bool b, bool heavy) {
-    using package::Inst;
-    package::EpilogueProgram program = test::plain_store(DType::f32, dtype);
-    const auto argument = [&](const char* name, DType type, package::Access access) {
-      const auto index = static_cast<uint32_t>(program.arguments.size());
-      program.arguments.push_back({name, type, false, false, {types::Dim::symbol("r"), types::Dim::symbol("c")}});
-      package::Operand operand;
-      operand.argument = index;
-      operand.dtype = type;
-      operand.access = access;
-      if (access == package::Access::Full) operand.terms.push_back({package::Axis::Row, 1, 0, 1});
-      operand.terms.push_back({package::Axis::Col, 1, 0, 0});
-      program.operands.push_back(operand);
-      return static_cast<uint32_t>(program.operands.size() - 1);
-    };
-    const auto add_factor = [&](package::FactorProgram::Which which) {
-      package::FactorProgram& factor = program.factors.emplace_back();
-      factor.which = which;
-      factor.dtype = dtype;
-      const auto value = [&](Inst inst) {
-        factor.insts.push_back(inst);
-        return static_cast<uint32_t>(factor.insts.size() - 1);
-      };
-      const auto load = [&](uint32_t operand, DType type) {
-        Inst inst;
-        inst.kind = Inst::Kind::Load;
-        inst.index = operand;
-        inst.type = inst.aux = type;
-        return value(inst);
-      };
-      const auto op = [&](types::Op what, uint32_t x, uint32_t y, uint8_t arity) {
-        Inst inst;
-        inst.op = what;
-        inst.in[0] = x, inst.in[1] = y;
-        inst.arity = arity;
-        return value(inst);
-      };
-      const uint32_t q = load(argument("q", DType::i8, package::Access::Full), DType::i8);
-      const uint32_t x = op(types::Op::cast, q, 0, 1);
-      factor.value = op(types::Op::mul, x, load(argument("s", dtype, package::Access::Row), DType::f32), 2);
-      if (!heavy) return;
-      const uint32_t other = load(argument("z", dtype, package::Access::Full), DType::f32);
-      factor.value = op(types::Op::silu, op(types::Op::add, factor.value, other, 2), 0, 1);
-    };
-    if (a) add_factor(package::FactorProgram::Which::A);
-    if (b) add_factor(package::FactorProgram::Which::B);
+    const package::EpilogueProgram program = compile_gate::made_factors(dtype, DType::f32, a, b, heavy);
     const std::string what = std::string("made ") + (a ? "A" : "") + (b ? "B " : " ") + (heavy ? "heavy " : "") +
                              std::string(dtype_name(dtype));
     add_all(
@@ -300,29 +256,7 @@ class Collector {
   }
   // Several products of one A.
   void add_products(DType dtype, int32_t count) {
-    package::EpilogueProgram program = test::plain_store(DType::f32, dtype);
-    program.split = {count, types::Dim::constant(1), count};
-    for (int32_t p = 1; p < count; ++p) {
-      package::Inst inst = program.phases[0].insts[0];
-      inst.index = static_cast<uint32_t>(p);
-      program.phases[0].insts.push_back(inst);
-      package::Inst product;
-      product.op = types::Op::mul;
-      product.in[0] = static_cast<uint32_t>(p == 1 ? 0 : program.phases[0].insts.size() - 2);
-      product.in[1] = static_cast<uint32_t>(program.phases[0].insts.size() - 1);
-      product.arity = 2;
-      program.phases[0].insts.push_back(product);
-      const auto argument = static_cast<uint32_t>(program.arguments.size());
-      program.arguments.push_back({"w", dtype, false, false, {types::Dim::symbol("k"), types::Dim::symbol("n")}});
-      package::Operand operand;
-      operand.argument = argument;
-      operand.dtype = dtype;
-      operand.unit_stride = false;
-      operand.terms = {{package::Axis::Row, 1, 0, 1}, {package::Axis::Col, 1, 0, 0}};
-      program.more_b.push_back(static_cast<uint32_t>(program.operands.size()));
-      program.operands.push_back(operand);
-    }
-    program.phases[0].stores[0].value = static_cast<uint32_t>(program.phases[0].insts.size() - 1);
+    const package::EpilogueProgram program = compile_gate::products_of_one_a(dtype, DType::f32, count);
     add_all(
         std::to_string(count) + " products " + std::string(dtype_name(dtype)), program,
         [&](GemmShape& shape) {
@@ -331,7 +265,8 @@ class Collector {
         },
         dtype);
   }
-  // Of all sizes and layouts, the configurations of every family that takes the problem.
+  // Of all sizes and layouts, the configurations of every family that takes the problem; those of tcgen05, which have
+  // not run, all of them.
   template <class F>
   void add_all(const std::string& what, const package::EpilogueProgram& program, F change, DType dtype) {
     for (const char* arch : architectures) {
@@ -341,13 +276,16 @@ class Collector {
           GemmShape shape = shape_of(size, dtype, dtype, DType::f32, layout);
           if (dtype == DType::f32) shape.math = package::MathMode::Tf32;
           change(shape);
-          const plan::Discovery found = plan::discover(program, shape, {Backend::cuda, CpuIsa::generic, arch}, {});
+          const bool every = std::string_view(arch).starts_with("sm_10");
+          const plan::Discovery found =
+              plan::discover(program, shape, {Backend::cuda, CpuIsa::generic, arch}, {}, {.all = every});
           std::set<package::GpuFamily> seen;
           for (const plan::Candidate& candidate : found.candidates) {
             GpuGemmConfig config = package::gpu(candidate.config);
-            const bool first = seen.insert(config.family).second;
+            const bool first = seen.insert(config.family).second, sm100 = config.family == package::GpuFamily::Sm100;
             if (!first && (arch != std::string(architectures[0]) || &layout != layouts) &&
-                config.family != package::GpuFamily::Stream && config.family != package::GpuFamily::Sm90)
+                config.family != package::GpuFamily::Stream && config.family != package::GpuFamily::Sm90 &&
+                (!sm100 || &layout != layouts))
               continue;
             if (!first && config.family == package::GpuFamily::Sm90 && (config.k_split > 1 || &layout != layouts))
               continue;

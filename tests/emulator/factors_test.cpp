@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factors that a product makes where it reads them, and several products of one A: every candidate kernel of random
 // programs on the emulated driver, against the oracle. Sizes are odd, so that every tile, slice of K and vector has a
-// tail somewhere.
+// tail somewhere. CODETTA_EMULATED_GFX names an AMD GPU that runs them instead.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,6 +28,11 @@
 
 namespace codetta::emulator {
 namespace {
+
+std::string gfx() {
+  const char* const named = std::getenv("CODETTA_EMULATED_GFX");
+  return named != nullptr ? named : "";
+}
 
 struct Ran {
   std::set<package::GpuFamily> families;  // of kernels that made a factor, or computed several products
@@ -53,7 +59,7 @@ class Runner {
     CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
     const ir::Graph& plain = optimized.graph;
-    const Target target{Backend::cuda, CpuIsa::generic, device_->facts().arch};
+    const Target target = this->target();
     CODETTA_TRY(const ir::Graph other, test::bind_program_text(planned));
     CODETTA_TRY(plan::Plan plan, plan::plan_program(other, target, {}, {}));
     Ran ran;
@@ -85,7 +91,7 @@ class Runner {
   Result<Ran> run_kernel(const std::string& text) {
     CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
-    const Target target{Backend::cuda, CpuIsa::generic, device_->facts().arch};
+    const Target target = this->target();
     CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, {}, {}));
     if (plan.kernels.size() != 1) return Ran{{}, "it is cut"};
     return run_families(graph, plan);
@@ -94,7 +100,7 @@ class Runner {
   Result<Ran> run(const std::string& text, size_t most, const Layouts& layouts = {}) {
     CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
-    const Target target{Backend::cuda, CpuIsa::generic, device_->facts().arch};
+    const Target target = this->target();
     CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, {}, {}));
     Ran ran;
     size_t candidates = 0;
@@ -127,6 +133,10 @@ class Runner {
   }
 
  private:
+  [[nodiscard]] Target target() const {
+    return {gfx().empty() ? Backend::cuda : Backend::hip, CpuIsa::generic,
+            gfx().empty() ? device_->facts().arch : gfx()};
+  }
   static bool has_factors(const plan::PlannedKernel& kernel) {
     return !kernel.lowered.program.factors.empty() || !kernel.lowered.program.more_b.empty();
   }
@@ -197,7 +207,7 @@ class Runner {
     std::vector<oracle::OracleInput> inputs;
     for (const ir::GraphInput& input : graph.inputs()) inputs.push_back(given.at(input.name));
     oracle::OracleOptions options;
-    options.ulp = oracle::cuda_ulp_table();
+    options.ulp = gfx().empty() ? oracle::cuda_ulp_table() : oracle::hip_ulp_table();
     CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, options));
     std::vector<TensorView> actual;
     for (const ir::GraphOutput& output : graph.outputs()) actual.push_back(results.at(output.name));
@@ -218,19 +228,26 @@ class Runner {
   const Compiler& compiler_;
 };
 
+using enum package::GpuFamily;
+
 class EmulatedFactors : public ::testing::Test {
  protected:
   void SetUp() override {
     auto compiler = Compiler::find();
     ASSERT_TRUE(compiler) << compiler.error().render();
     compiler_.emplace(*std::move(compiler));
-    auto device = open_device({});
+    auto device = open_device({.lanes = gfx().starts_with("gfx9") ? 64U : 32U});
     ASSERT_TRUE(device) << device.error().render();
     device_ = *std::move(device);
   }
-  // Runs it and wants these families to have made factors; none: everything is made in front.
-  void expect(const std::string& text, const std::set<package::GpuFamily>& families, size_t most = 3,
+  // Runs it and wants these families to have made factors; none: everything is made in front. On AMD's GPUs its matrix
+  // instructions in the place of mma.sync.
+  void expect(const std::string& text, std::set<package::GpuFamily> families, size_t most = 3,
               const Layouts& layouts = {}) {
+    if (!gfx().empty()) {
+      families.erase(Stream);
+      if (families.erase(Sm80) != 0) families.insert(gfx().starts_with("gfx9") ? Mfma : Wmma);
+    }
     const auto ran = Runner(device_, *compiler_).run(text, most, layouts);
     ASSERT_TRUE(ran) << text << ran.error().render();
     EXPECT_EQ(ran->wrong, "") << text;
@@ -239,8 +256,6 @@ class EmulatedFactors : public ::testing::Test {
   std::optional<Compiler> compiler_;
   runtime::cuda::DeviceRef device_;
 };
-
-using enum package::GpuFamily;
 
 // What a softmax reduces of its rows, where these are stored: masked by -inf in columns, rows and both, of all sizes,
 // equal, in order, and with infinities and what is no number.
@@ -352,6 +367,43 @@ TEST_F(EmulatedFactors, DequantizedWeights) {
   }
 }
 
+// Gate and up in one matrix: columns of a made B in two parts, which mma.sync takes along K alone.
+TEST_F(EmulatedFactors, PartsOfAMadeB) {
+  uint64_t which = 0;
+  for (const int m : {7, 41}) {
+    for (const bool along : {true, false}) {
+      if (!test::commit_takes(which++, 2)) continue;
+      const bool amd = !gfx().empty();
+      std::set<package::GpuFamily> families{Simt};
+      if (along || amd) families.insert(Sm80);
+      if (along && m <= 32) families.insert(Stream);
+      expect(fmt::format("def f(x: bf16[{}, 72], q: {}, s: {}):\n    w = cast(cast(q, f32) * s, bf16)\n"
+                         "    a, b = split(x @ {}, 2, dim=-1)\n    y = silu(a) * b\n    return y\n",
+                         m, along ? "i8[96, 72]" : "i8[72, 96]", along ? "f32[96, 1]" : "f32[96]",
+                         along ? "permute(w, [1, 0])" : "w"),
+             families);
+    }
+  }
+}
+
+// Elements of one and of eight bytes: units of as many as 16 and of 2.
+TEST_F(EmulatedFactors, FactorsOfBytesAndOfDoubles) {
+  const std::tuple<const char*, bool, bool> cases[] = {
+      {"def f(x: f32[37, 83], w: i8[83, 40]):\n    a = cast(round(x * 20.0), i8)\n    y = a @ w\n    return y\n", true,
+       true},
+      {"def f(x: i8[37, 83], q: u8[83, 40]):\n    w = cast(cast(q, i32) - 128, i8)\n    y = x @ w\n    return y\n",
+       true, true},
+      {"def f(x: f32[37, 41], w: f64[41, 24]):\n    y = (cast(x, f64) * 0.3) @ w\n    return y\n", false, false},
+      {"def f(x: f64[37, 41], w: f32[41, 24]):\n    y = x @ (cast(w, f64) + 0.1)\n    return y\n", false, false},
+  };
+  uint64_t which = 0;
+  for (const auto& [text, mma, wmma] : cases) {
+    if (!test::commit_takes(which++, 2)) continue;
+    const bool matrix = gfx().empty() ? mma : gfx().starts_with("gfx9") || wmma;
+    expect(text, matrix ? std::set{Simt, Sm80} : std::set{Simt});
+  }
+}
+
 TEST_F(EmulatedFactors, ElementwiseWorkInFrontOfA) {
   struct Case {
     const char* parameters;
@@ -374,7 +426,7 @@ TEST_F(EmulatedFactors, ElementwiseWorkInFrontOfA) {
         fmt::format("def f({}):\n    a = {}\n    y = a @ w\n    return y\n", one.parameters, one.a);
     const bool strict = std::string(one.parameters).find("x: f32[37") == 0;
     std::set<package::GpuFamily> families{Simt};
-    if (!strict) families.insert(Sm80);
+    if (!strict || gfx().starts_with("gfx9")) families.insert(Sm80);  // MFMA multiplies f32 as it is
     if (one.few_rows) families.insert(Stream);
     expect(text, families);
   }

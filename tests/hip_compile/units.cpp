@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every golden HIP case; every configuration of every family with a plain store; the epilogues of everyday use with
+// Every golden HIP case; every configuration of every family with a plain store; made factors and several products of
+// one A; the epilogues of everyday use with
 // the configurations that discovery offers for them; random epilogues; maps; the kernels of the programs among the
 // examples; and the kernel of host steps; for all four architectures.
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "base/files.hpp"
+#include "compile_gate/factors.hpp"
 #include "compile_gate/products.hpp"
 #include "emit/emit.hpp"
 #include "emit/gpu_steps.hpp"
@@ -53,8 +56,9 @@ class Collector {
     }
   }
 
+  // `shape`: of what the product is planned for, which factors are made.
   void add(const std::string& what, const package::EpilogueProgram& program, const GpuGemmConfig& config,
-           const plan::HipArchitecture& arch) {
+           const plan::HipArchitecture& arch, const GemmShape& shape = {}) {
     const auto source = emit::emit_cuda_kernel(program, config, {.arch = arch.facts.arch});
     if (!source) {
       problem_ = what + ": " + source.error().render();
@@ -68,7 +72,7 @@ class Collector {
         source->entries.size(),
         matrix ? plan::hip_shared_bytes(program, config) : plan::simt_shared_bytes({program, {}, arch.facts}, config),
         arch.registers,
-        matrix ? plan::hip_registers(plan::hip_matrix_family(config.family), arch, config) : 0};
+        matrix ? plan::hip_registers(plan::hip_matrix_family(config.family), arch, config, shape) : 0};
     unit.lds_most = !matrix;
     // Of each type of accumulators one kernel is in every slice.
     unit.golden = !matrix && always_.insert({arch.facts.arch, config.accumulator}).second;
@@ -100,6 +104,46 @@ class Collector {
         }
       }
     }
+  }
+
+  // Factors that are made, and several products of one A: in all layouts the configurations of the matrix families that
+  // take them, in each but the first the best of each size.
+  void add_factors(const std::string& what, const package::EpilogueProgram& program, DType dtype, DType accumulator,
+                   const std::function<void(GemmShape&)>& change) {
+    for (const plan::HipArchitecture& arch : plan::hip_architectures()) {
+      for (const Size& size : sizes) {
+        for (const Layout& layout : layouts) {
+          GemmShape shape = shape_of(size, dtype, dtype, accumulator, layout);
+          change(shape);
+          const plan::Discovery found =
+              plan::discover(program, shape, {Backend::hip, CpuIsa::generic, arch.facts.arch}, {});
+          std::set<package::GpuFamily> seen;
+          for (const plan::Candidate& candidate : found.candidates) {
+            GpuGemmConfig config = package::gpu(candidate.config);
+            const bool first = seen.insert(config.family).second;
+            if (!first && (config.family == package::GpuFamily::Simt || &layout != layouts)) continue;
+            config.k_split = std::min(config.k_split, 2);
+            add(what + " " + std::string(dtype_name(dtype)) + " " + layout.name, program, config, arch, shape);
+          }
+        }
+      }
+    }
+  }
+  void add_made(DType dtype, DType accumulator, bool a, bool b, bool heavy) {
+    const std::string what = std::string("made ") + (a ? "A" : "") + (b ? "B" : "") + (heavy ? " heavy" : "");
+    add_factors(
+        what, compile_gate::made_factors(dtype, accumulator, a, b, heavy), dtype, accumulator, [&](GemmShape& shape) {
+          shape.a_made = a, shape.b_made = b;
+          shape.a_clocks = shape.b_clocks = heavy ? 20 : 2;
+          shape.a_read_bytes = shape.b_read_bytes = 1 + (heavy ? static_cast<double>(types::byte_size(dtype)) : 0);
+        });
+  }
+  void add_products(DType dtype, DType accumulator, int32_t count) {
+    add_factors(std::to_string(count) + " products", compile_gate::products_of_one_a(dtype, accumulator, count), dtype,
+                accumulator, [&](GemmShape& shape) {
+                  shape.products = count;
+                  shape.n *= count;
+                });
   }
 
   // The candidates that discovery puts first.
@@ -246,6 +290,18 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_plain(DType::i8, DType::i8, 1);
   collector.add_plain(DType::i8, DType::i8, 0, DType::i64);
   collector.add_plain(DType::bf16, DType::bf16, 0, DType::f64);
+  for (const auto& [dtype, accumulator] : {std::pair(DType::bf16, DType::f32), {DType::i8, DType::i32}}) {
+    for (const bool heavy : {false, true}) {
+      collector.add_made(dtype, accumulator, true, false, heavy);
+      collector.add_made(dtype, accumulator, false, true, heavy);
+    }
+    collector.add_made(dtype, accumulator, true, true, false);
+    for (const int32_t count : {2, 3}) collector.add_products(dtype, accumulator, count);
+  }
+  for (const auto& [dtype, accumulator] : {std::pair(DType::f32, DType::f32), {DType::f64, DType::f64}}) {
+    collector.add_made(dtype, accumulator, true, true, false);
+    collector.add_products(dtype, accumulator, 2);
+  }
   for (const Epilogue& epilogue : compile_gate::everyday_epilogues()) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every golden Metal case; every configuration of every family with a plain store, in every layout; the epilogues of
+// Every golden Metal case; every configuration of every family with a plain store, in every layout; made factors and
+// several products of one A; the epilogues of
 // everyday use with the configurations that discovery offers for them; random epilogues; maps; and the kernels of the
 // programs among the examples.
 #include "unit.hpp"
@@ -10,6 +11,7 @@
 #include <set>
 
 #include "base/files.hpp"
+#include "compile_gate/factors.hpp"
 #include "compile_gate/products.hpp"
 #include "emit/metal.hpp"
 #include "emit/package.hpp"
@@ -89,6 +91,42 @@ class Collector {
         }
       }
     }
+  }
+
+  // Factors that are made, and several products of one A.
+  template <class F>
+  void add_factors(const std::string& what, const package::EpilogueProgram& program, DType dtype, F change) {
+    for (const Size& size : sizes) {
+      for (const Layout& layout : layouts) {
+        GemmShape shape = shape_of(size, dtype, dtype, *ir::default_accumulator(dtype, dtype), layout);
+        change(shape);
+        const plan::Discovery found = plan::discover(program, shape, {Backend::metal, CpuIsa::generic, "apple9"}, {});
+        std::set<package::GpuFamily> seen;
+        for (const plan::Candidate& candidate : found.candidates) {
+          GpuGemmConfig config = package::gpu(candidate.config);
+          if (!seen.insert(config.family).second && &layout != layouts) continue;
+          config.k_split = std::min(config.k_split, 2);
+          add(what + " " + std::string(dtype_name(dtype)) + " " + layout.name, program, config);
+        }
+      }
+    }
+  }
+  void add_made(DType dtype, bool a, bool b, bool heavy) {
+    const std::string what = std::string("made ") + (a ? "A" : "") + (b ? "B" : "") + (heavy ? " heavy" : "");
+    const DType accumulator = *ir::default_accumulator(dtype, dtype);
+    add_factors(what, compile_gate::made_factors(dtype, accumulator, a, b, heavy), dtype, [&](GemmShape& shape) {
+      shape.a_made = a, shape.b_made = b;
+      shape.a_clocks = shape.b_clocks = heavy ? 20 : 2;
+      shape.a_read_bytes = shape.b_read_bytes = 1 + (heavy ? static_cast<double>(types::byte_size(dtype)) : 0);
+    });
+  }
+  void add_products(DType dtype, int32_t count) {
+    const DType accumulator = *ir::default_accumulator(dtype, dtype);
+    add_factors(std::to_string(count) + " products", compile_gate::products_of_one_a(dtype, accumulator, count), dtype,
+                [&](GemmShape& shape) {
+                  shape.products = count;
+                  shape.n *= count;
+                });
   }
 
   void add_epilogue(const Epilogue& epilogue, DType dtype) {
@@ -211,6 +249,14 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_plain(DType::bf16, DType::i8);
   collector.add_plain(DType::i8, DType::i8, DType::i64);
   collector.add_plain(DType::f8e4m3, DType::f8e5m2);
+  for (const DType dtype : {DType::bf16, DType::f32, DType::i8}) {
+    for (const bool heavy : {false, true}) {
+      collector.add_made(dtype, true, false, heavy);
+      collector.add_made(dtype, false, true, heavy);
+    }
+    collector.add_made(dtype, true, true, false);
+    for (const int32_t count : {2, 3}) collector.add_products(dtype, count);
+  }
   for (const Epilogue& epilogue : compile_gate::everyday_epilogues()) {
     for (const DType dtype : {DType::bf16, DType::f32}) collector.add_epilogue(epilogue, dtype);
   }

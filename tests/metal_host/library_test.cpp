@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <set>
@@ -272,6 +273,56 @@ TEST_F(MetalLibrary, BatchesAndEveryFamily) {
     expect_runs({{"b", 2}, {"s", 33}, {"t", 48}}, 1);
     expect_runs({{"b", 1}, {"s", 64}, {"t", 64}}, 2);
   }
+}
+
+// Factors that kernels make where they read them, and several B of one A: in all layouts, along K and along N, in
+// parts, of items, of matrices of a SIMD group and of single threads.
+TEST_F(MetalLibrary, MadeFactorsAndSeveralB) {
+  const char* const texts[] = {
+      "def f(x: f16[\"m\", 72], q: i8[72, 40], s: f16[40]):\n    y = gelu(x @ (cast(q, f16) * s))\n    return y\n",
+      "def f(x: bf16[\"m\", 75], q: i8[33, 75], s: bf16[33, 1]):\n"
+      "    w = cast(cast(q, f32) * s, bf16)\n    y = x @ permute(w, [1, 0])\n    return y\n",
+      "def f(x: f32[\"m\", 37], w: f32[37, 24], c: f32[37]):\n    y = (x * c + 1.0) @ w\n    return y\n",
+      "def f(x: f16[2, \"m\", 40], s: f16[2, \"m\", 1], w: f16[2, 40, 32]):\n"
+      "    y = cast(x * s, f16) @ w\n    return y\n",
+      "def f(x: bf16[41, \"m\"], w: bf16[41, 24]):\n"
+      "    y = permute(cast(silu(x), bf16), [1, 0]) @ w\n    return y\n",
+      "def f(x: f16[\"m\", 40], q: u8[40, 56], s: f16[56]):\n    w = (cast(q, f16) - 128.0) * s\n"
+      "    a, b = split(x @ cast(w, f16), 2, dim=-1)\n    y = silu(a) * b\n    return y\n",
+      "def f(x: f16[\"m\", 40], q: i8[48, 40], s: f16[48, 1]):\n    w = cast(cast(q, f16) * s, f16)\n"
+      "    a, b = split(x @ permute(w, [1, 0]), 2, dim=-1)\n    y = silu(a) * b\n    return y\n",
+      "def f(x: bf16[\"m\", 72], g: bf16[72, 40], u: bf16[72, 40]):\n    y = silu(x @ g) * (x @ u)\n    return y\n",
+      "def f(x: f16[\"m\", 33], q: f16[24, 33], k: f16[24, 33], v: f16[24, 33]):\n"
+      "    y = x @ permute(q, [1, 0])\n    z = x @ permute(k, [1, 0])\n    w = relu(x @ permute(v, [1, 0]))\n"
+      "    return y, z, w\n",
+      "def f(x: f32[2, \"m\", 40], g: f32[2, 40, 32], u: f32[2, 40, 32]):\n"
+      "    y = (x @ g) * (x @ u)\n    return y\n",
+      "def f(x: f32[\"m\", 72], g: bf16[72, 40], u: bf16[72, 40]):\n    a = cast(x * 0.5, bf16)\n"
+      "    y = silu(a @ g) * (a @ u)\n    return y\n",
+      "def f(x: f16[\"m\", 64], q: f16[64, 64], k: f16[64, 64]):\n    a, b = split(x @ q, 2, dim=-1)\n"
+      "    c, d = split(x @ k, 2, dim=-1)\n    y = a * d\n    z = b + c\n    return y, z\n",
+  };
+  uint64_t which = 0;
+  size_t by_matrices = 0, by_threads = 0;
+  for (const char* text : texts) {
+    for (const char* family : {"apple9", "metal3"}) {
+      if (!test::commit_takes(which++, 5)) continue;
+      SCOPED_TRACE(std::string(family) + "\n" + text);
+      ASSERT_EQ(load(Program::parse(text).value(), {}, family), "");
+      const std::string host = *base::read_file(path_ + "/" + name_ + ".mm", size_t{1} << 22);
+      EXPECT_EQ(host.find("codetta_kernel_1"), std::string::npos) << "more kernels than one";
+      EXPECT_TRUE(host.find("gemm.products = ") != std::string::npos ||
+                  host.find(", true, false};") != std::string::npos ||
+                  host.find(", false, true};") != std::string::npos);
+      for (const auto& file : std::filesystem::directory_iterator(path_)) {
+        if (file.path().extension() != ".metal") continue;
+        const std::string kernel = *base::read_file(file.path().string(), size_t{1} << 22);
+        (kernel.find("Codetta: simdgroup kernel") != std::string::npos ? by_matrices : by_threads) += 1;
+      }
+      for (const int64_t rows : {7, 64}) expect_runs({{"m", rows}}, static_cast<uint64_t>(rows));
+    }
+  }
+  EXPECT_TRUE(by_matrices > 0 && by_threads > 0) << by_matrices << " and " << by_threads;
 }
 
 // Parameters that have their value in the library: carried by it, or in a file beside it.

@@ -3,61 +3,13 @@
 // in the place of A; the warps that multiply take it to registers as the tensor cores want A there, and compute it. A
 // consumer makes 16 of K while what it has made before is multiplied, and the other consumer's products go on
 // meanwhile.
-//
-// Of Maker, besides what make.h says:
-//   source                  index of the operand that is brought, of 16-bit elements
-//   Held::l0                a vector of it, of two elements, and nothing else
-//   along                   whether it loads anything by the place along K but for that
-//   masked                  whether elements may be left out, so that their exponentials are 0
-//   at_row(params, tile)    what makes vectors of a row from Held and their place, having loaded and computed once what
-//                           is the row's, and says where quotients are not right (ct_div_by) and have to be made
-//                           Ordinarily
 #pragma once
 
+#include "device/cuda/kernels/make_rows.h"
 #include "device/cuda/kernels/sm90.h"
 #include "device/cuda/mma.h"
-#include "device/gpu/make.h"
-
-namespace codetta::gpu {
-
-// What the text of at_row sees: the engine counts rows in 32 bits.
-template <bool batch_in_rows, class P>
-struct RowOfA : MakerFragment<true, P> {
-  CODETTA_MEMBER RowOfA(const P& p, const Tile& t) : MakerFragment<true, P>(p, t) {}
-  CODETTA_MEMBER i64v row_index() const {
-    if constexpr (batch_in_rows) return MakerFragment<true, P>::row_index();
-    return splat<i64v>((i64)(i32)this->tile.row);
-  }
-};
-}  // namespace codetta::gpu
 
 namespace codetta::gpu::sm90 {
-
-// What the text for vectors of a row sees: a vector's place along K, and how many of its elements exist. `whole`: all
-// of them, and what is loaded by columns can be loaded as vectors.
-template <bool whole>
-struct PlaceInK {
-  i32 c;
-  int n;
-  CODETTA_MEMBER i64v col_index() const {
-    i64v v;
-    CODETTA_EACH_LANE v.e[i] = (i64)(c + i);
-    return v;
-  }
-  template <class V, bool written = false, class E>
-  CODETTA_MEMBER V load_row(const Ref<E>& o) const {
-    if constexpr (whole) return load_whole<V, written>(o.p + c);
-    return gather<V, written>(o.p + c, 1, n);
-  }
-  template <class V, bool written = false, class E>
-  CODETTA_MEMBER V load_row_strided(const Ref<E>& o) const {
-    return gather<V, written>(o.p + c * o.col_stride, o.col_stride, n);
-  }
-  template <class V>
-  CODETTA_MEMBER void put_full(Made<V>& o, V v) const {
-    o.v = v;
-  }
-};
 
 // What makes vectors of rows 8 * i below the first one.
 template <class Maker, class P, int rows>
@@ -85,27 +37,12 @@ struct MakersOfRows<Maker, P, 0> {
   }
 };
 
-template <bool is>
-struct Known {
-  static constexpr bool value = is;
-};
-template <bool masked>
-struct QuotientsOf {
-  using Type = Quotients;
-};
-template <>
-struct QuotientsOf<true> {
-  using Type = MaskedQuotients;
-};
-
 // A's rows of one consumer: word i of lane l holds of the warp's 16 x 16 elements those of row l / 4 + 8 * (i % 2),
 // columns 2 * (l % 4) + 8 * (i / 2) and the next.
 template <class Config, class Epilogue, class P, int bands>
 struct RowsOfA {
   using Maker = typename Epilogue::MakerA;
-  using Vector = typename Maker::Vector;
-  static_assert(Config::a_k_major && sizeof(typename Config::A) == 2 && lanes == 2, "a vector is a register");
-  static_assert(sizeof(Vector) == 4 && sizeof(typename Maker::Held) == 4);
+  static_assert(Config::a_k_major && sizeof(typename Config::A) == 2);
   const Making<Maker, P> making;
   u32 first, last;      // this thread's first row, and the last one that exists
   i32 column;           // its first element in 16 of K
@@ -126,36 +63,13 @@ struct RowsOfA {
   // The 16 columns of A from k on, of a band whose rows begin at `stage`. `whole`: all of them exist.
   template <bool whole, class Makers>
   __device__ __forceinline__ void make(const Makers& makers, u32 stage, int band, u32 k, u32 (&word)[4]) const {
-    const u32 k_end = (u32)making.params.problem.k;
-    typename Maker::Held held[4];
     ptx::load_matrices<false>(word, stage);
-    memcpy(held, word, sizeof held);
-    const auto each = [&](auto in_vectors, auto& quotients) {
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        const u32 at = k + w / 2 * 8 + column;
-        const PlaceInK<decltype(in_vectors)::value> place{(i32)at, whole ? 2 : there(at, k_end, 2)};
-        Vector v = makers(band * 2 + w % 2, held[w], place, quotients);
-        if constexpr (!whole) CODETTA_EACH_LANE v.e[i] = at + i < k_end ? v.e[i] : (element<Vector>)0;
-        memcpy(&word[w], &v, 4);
-      }
-    };
-    const auto make = [&](auto in_vectors) {
-      typename QuotientsOf<Maker::masked>::Type quotients;
-      each(in_vectors, quotients);
-      if (!quotients.right()) {
-        Ordinarily any;
-        each(in_vectors, any);
-      }
-    };
-    if constexpr (whole && Maker::along) {
-      if (making.aligned)
-        make(Known<true>{});
-      else
-        make(Known<false>{});
-    } else {
-      make(Known<whole>{});
-    }
+    make_words<whole>(
+        making, [&](int w) { return k + w / 2 * 8 + column; },
+        [&](int w, const typename Maker::Held& held, const auto& place, auto& quotients) {
+          return makers(band * 2 + w % 2, held, place, quotients);
+        },
+        word);
   }
   // Of 16 columns, the `step`th in the stage.
   __device__ __forceinline__ u32 address(u32 stage, int step) const { return stage + row_at + (swizzle ^ step * 32); }

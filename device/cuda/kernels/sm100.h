@@ -10,8 +10,9 @@
 // No GPU with these instructions has run this file: it is proven by compiling, by the model of its protocol, and by the
 // documentation that it cites, no further.
 //
-// Config offers, besides what tile.h says: a_k_major, b_k_major; consumers (finishing warpgroups); dynamic; warp_rows
-// (32: each warp finishes the rows that it has read, 0: all of them together). Tails of M, N and K are zero-filled by
+// Config offers, besides what tile.h says: a_k_major, b_k_major; consumers (finishing warpgroups); dynamic; makes_a (a
+// further warpgroup computes A, make_tcgen05.h); warp_rows (32: each warp finishes the rows that it has read, 0: all of
+// them together). Tails of M, N and K are zero-filled by
 // the copy engine; the epilogue masks stores.
 #pragma once
 
@@ -86,10 +87,12 @@ struct Shape {
   static constexpr int scratch_bytes = (Epilogue::scratch_bytes(128) + 127) / 128 * 128;
   static constexpr int pieces_at = Config::stages * stage_bytes;
   static constexpr int barriers_at = pieces_at + Config::consumers * (piece_bytes + scratch_bytes);
-  static constexpr int answers_at = barriers_at + 8 * (2 * Config::stages + 2 * (int)(accumulator_sets + answer_slots));
+  static constexpr int bars_of_stage = Config::makes_a ? 3 : 2;
+  static constexpr int answers_at =
+      barriers_at + 8 * (bars_of_stage * Config::stages + 2 * (int)(accumulator_sets + answer_slots));
   static constexpr int words_at = answers_at + 16 * (int)answer_slots;  // address in tensor memory, flag of slices
   static constexpr int shared_bytes = words_at + 16;
-  static constexpr u32 finishers = 4 * Config::consumers;
+  static constexpr u32 finishers = 4 * Config::consumers, makers = Config::makes_a ? 4 : 0;
   static constexpr ptx::MmaKind kind = Factor<typename Config::A>::kind;
   static constexpr u32 instruction =
       ptx::instruction_descriptor(kind, Factor<typename Config::A>::format, Factor<typename Config::B>::format,
@@ -105,7 +108,7 @@ struct Shape {
   static_assert(Config::b_k_major || Config::ways == 1 || width % span == 0, "a part begins with a box");
   static_assert(Config::b_k_major || block_n <= span || group == 1 || block_n % 16 == 0);
   static_assert(Config::piece_rows == 128 && Config::piece_cols % 8 == 0);
-  static_assert(Config::threads == 128 * (1 + Config::consumers) && Config::consumers <= 2);
+  static_assert(Config::threads == 128 * (1 + Config::consumers) + 32 * (int)makers && Config::consumers <= 2);
   static_assert(kind != ptx::MmaKind::Tf32 || (Config::a_k_major && Config::b_k_major), "tf32 is read along K");
   static_assert(b_box_cols <= 256 && shared_bytes <= Config::shared_bytes && Config::shared_bytes <= 232448);
 };
@@ -123,6 +126,7 @@ struct Block {
   using S = Shape<Config, Epilogue>;
   using Tiles = Raster<Config::cluster_m, Config::tile_k, (Config::k_split > 1)>;
   static constexpr bool pair = S::group == 2;
+  static constexpr int products = ProductsOf<Epilogue>::count;
 
   const P& params;
   unsigned char* shared;
@@ -152,12 +156,14 @@ struct Block {
                    : bar == Bar::Ready   ? 2 * stages
                    : bar == Bar::Drained ? 2 * stages + accumulator_sets
                    : bar == Bar::Answer  ? 2 * stages + 2 * accumulator_sets
-                                         : 2 * stages + 2 * accumulator_sets + answer_slots;
+                   : bar == Bar::Heard   ? 2 * stages + 2 * accumulator_sets + answer_slots
+                                         : 2 * stages + 2 * accumulator_sets + 2 * answer_slots;
     return base + (u32)S::barriers_at + 8 * (at + index);
   }
   __device__ __forceinline__ void make_barriers() const {
     const auto make = [&](Bar bar, u32 count) {
-      for (u32 i = 0; i < count; ++i) ptx::barrier_init(barrier(bar, i), arrivals(bar, (u32)S::group, S::finishers));
+      for (u32 i = 0; i < count; ++i)
+        ptx::barrier_init(barrier(bar, i), arrivals(bar, (u32)S::group, S::finishers, S::makers));
     };
     make(Bar::Full, Config::stages);
     make(Bar::Empty, Config::stages);
@@ -165,20 +171,28 @@ struct Block {
     make(Bar::Drained, accumulator_sets);
     make(Bar::Answer, answer_slots);
     make(Bar::Heard, answer_slots);
+    if constexpr (Config::makes_a) make(Bar::Made, Config::stages);
     ptx::barrier_init_fence();
   }
   // Waits and arrivals have the scope of a block, in pairs too: what passes between the blocks is stages, tensor memory
   // and answers, which the copy engine's byte counts, tcgen05's fences and the proxy fence order. The scope of the
-  // cluster would cost a memory barrier each arrival and the first-level cache each wait.
+  // cluster would cost a memory barrier each arrival and the first-level cache each wait. A that makers of both blocks
+  // have written with ordinary stores is waited for with it.
   __device__ __forceinline__ void wait(Bar bar, u32 index, u32 parity) const {
-    ptx::barrier_wait(barrier(bar, index), parity);
+    if (pair && bar == Bar::Made) {
+      ptx::barrier_wait_acquiring(barrier(bar, index), parity);
+    } else {
+      ptx::barrier_wait(barrier(bar, index), parity);
+    }
   }
   // One arrival at the leader's barrier, of a thread or, for finishers, of a warp.
   __device__ __forceinline__ void arrive_once(Bar bar, u32 index) const {
-    if constexpr (pair) {
-      ptx::barrier_arrive_at(barrier(bar, index), 0);
-    } else {
+    if constexpr (!pair) {
       ptx::barrier_arrive(barrier(bar, index));
+    } else if (bar == Bar::Made) {
+      ptx::barrier_arrive_releasing(barrier(bar, index), 0);
+    } else {
+      ptx::barrier_arrive_at(barrier(bar, index), 0);
     }
   }
   __device__ __forceinline__ void arrive(Bar bar, u32 index) const { arrive_once(bar, index); }
@@ -208,17 +222,31 @@ struct Block {
     c.row = (i32)(u.tile_m * 128);
     c.batch_a = p.a_batch != 0 ? (i32)u.batch : 0;
     c.batch_b = p.b_batch != 0 ? (i32)u.batch : 0;
+    if constexpr (Config::makes_a) {
+      using Maker = typename Epilogue::MakerA;
+      c.batch_a = params.operand[Maker::source].stride[0] != 0 ? (i32)u.batch : 0;
+      if constexpr (Maker::batch_in_rows) c.row += (i32)(u.batch * p.m);
+    }
     c.k = (i32)(u.slice * tiles.blocks_slice * Config::tile_k);
 #pragma unroll
     for (int i = 0; i < S::b_boxes; ++i) {
-      const u32 at = rank * S::block_n + (u32)(i * S::b_box_cols);  // column of the tile
-      const u32 part = Config::ways == 1 ? 0 : at / (u32)S::width;
-      c.column[i] = (i32)column_of_b<Config::ways>(p, (i64)u.tile_n * S::width + (at - part * S::width), (int)part);
+      const u32 at = column_of_box(i), part = Config::ways == 1 ? 0 : at / (u32)S::width;
+      c.column[i] =
+          (i32)column_of_b<Config::ways, products>(p, (i64)u.tile_n * S::width + (at - part * S::width), (int)part);
     }
     return c;
   }
+  // Of this block's i-th box of B: its first column of the tile, and its tensor map. Further products have one each.
+  __device__ __forceinline__ u32 column_of_box(int i) const { return rank * S::block_n + (u32)(i * S::b_box_cols); }
+  __device__ __forceinline__ int map_of_box(int i) const {
+    if constexpr (products > 1) {
+      const int product = (int)(column_of_box(i) / (u32)S::width) / (Config::ways / products);
+      if (product > 0) return Epilogue::more_map(product);
+    }
+    return 1;
+  }
   __device__ __forceinline__ void load(u32 to, int map, u32 bar, i32 fast, i32 slow, i32 batch) const {
-    if constexpr (pair) {
+    if constexpr (pair && !Config::makes_a) {
       ptx::tma_load_pair(to, &params.map[map], bar, fast, slow, batch, ptx::evict_normal);
     } else {
       ptx::tma_load(to, &params.map[map], bar, fast, slow, batch, ptx::evict_normal);
@@ -226,8 +254,12 @@ struct Block {
   }
   __device__ __forceinline__ void copy(const Copies<S::b_boxes>& c, u32 block, u32 stage) const {
     u32 full = barrier(Bar::Full, stage);
-    if (leads()) ptx::barrier_expect(full, S::group * S::stage_bytes);
-    if constexpr (pair) full = ptx::address_at(full, 0);
+    if constexpr (Config::makes_a) {
+      ptx::barrier_expect(full, S::stage_bytes);
+    } else {
+      if (leads()) ptx::barrier_expect(full, S::group * S::stage_bytes);
+      if constexpr (pair) full = ptx::address_at(full, 0);
+    }
     const u32 a = base + stage * S::stage_bytes, b = a + S::a_bytes;
     const i32 k = c.k + (i32)block * Config::tile_k;
 #pragma unroll
@@ -238,7 +270,8 @@ struct Block {
 #pragma unroll
     for (int i = 0; i < S::b_boxes; ++i) {
       constexpr u32 bytes = Config::b_k_major ? S::b_box_cols * 128 : Config::tile_k * 128;
-      load(b + i * bytes, 1, full, Config::b_k_major ? k : c.column[i], Config::b_k_major ? c.column[i] : k, c.batch_b);
+      load(b + i * bytes, map_of_box(i), full, Config::b_k_major ? k : c.column[i], Config::b_k_major ? c.column[i] : k,
+           c.batch_b);
     }
   }
 
@@ -259,26 +292,39 @@ struct Block {
   }
 };
 
-// A finisher: a Block whose functions are called by all threads of a warp.
+// A Block whose functions are called by all threads of a warp.
 template <class Config, class Epilogue, class P>
-struct Finisher : Block<Config, Epilogue, P> {
+struct WarpOfBlock : Block<Config, Epilogue, P> {
   using Base = Block<Config, Epilogue, P>;
-  using S = typename Base::S;
-  using T = typename Config::Accumulator;
-  u32 group, thread;  // warpgroup, thread of it
-  unsigned char* piece;
+  u32 thread;  // of its warpgroup
 
-  __device__ __forceinline__ Finisher(const Base& block, u32 warpgroup)
-      : Base(block),
-        group(warpgroup),
-        thread(threadIdx.x % 128),
-        piece(block.shared + S::pieces_at + warpgroup * (S::piece_bytes + S::scratch_bytes)) {}
-
+  explicit __device__ __forceinline__ WarpOfBlock(const Base& block) : Base(block), thread(threadIdx.x % 128) {}
   __device__ __forceinline__ void arrive(Bar bar, u32 index) const {
     if (bar == Bar::Drained) ptx::tensor_before_sync();
+    if (bar == Bar::Made) ptx::async_fence();
     __syncwarp();
     if (thread % 32 == 0) Base::arrive_once(bar, index);
   }
+};
+
+// make_tcgen05.h has one where A is made.
+template <class Config, class Epilogue, class P>
+struct RowsOfA;
+
+template <class Config, class Epilogue, class P>
+struct Finisher : WarpOfBlock<Config, Epilogue, P> {
+  using Warp = WarpOfBlock<Config, Epilogue, P>;
+  using S = typename Warp::S;
+  using T = typename Config::Accumulator;
+  using Warp::arrive, Warp::thread;
+  u32 group;  // warpgroup
+  unsigned char* piece;
+
+  __device__ __forceinline__ Finisher(const typename Warp::Base& block, u32 warpgroup)
+      : Warp(block),
+        group(warpgroup),
+        piece(block.shared + S::pieces_at + warpgroup * (S::piece_bytes + S::scratch_bytes)) {}
+
   __device__ __forceinline__ Tile tile_of(const Unit& u) const {
     const Problem& p = this->params.problem;
     Tile tile;
@@ -463,7 +509,12 @@ __device__ __forceinline__ void gemm_sm100(const P& params) {
   ptx::tensor_after_sync();
   block.tensor = *(volatile u32*)(shared + S::words_at);
   ptx::dependency_wait();  // everything before this line may overlap the kernel before this one
-  if (warp >= 4) {
+  if (Config::makes_a && warp >= 4 + S::finishers) {
+    if constexpr (Config::makes_a) {
+      sm100::RowsOfA<Config, Epilogue, P> maker(block);
+      sm100::make<Config>(maker);
+    }
+  } else if (warp >= 4) {
     sm100::Finisher<Config, Epilogue, P> finisher(block, warp / 4 - 1);
     sm100::finish<Config>(finisher);
   } else if (warp == 0) {

@@ -4,7 +4,8 @@
 // are PTX instructions) and in a model on the host that interleaves them at random and checks every access
 // (tests/unit/device_cuda/roles_test.cpp).
 //
-// Traits (the kernel's Config) offers stages and dynamic.
+// Traits (the kernel's Config) offers stages, dynamic and makes_a: A is computed from what was copied in its place, in
+// the same shared memory (make_tcgen05.h).
 // A group is one block, or a pair of blocks that work on one product (cta_group::2). The block of rank 0 is the group's
 // leader: it issues the products of both. Each block has these roles, all of which walk the same units (a tile of one
 // slice of K) in the same order:
@@ -12,17 +13,22 @@
 //   multiplier one thread of the leader, issues the products of both blocks
 //   scheduler  one thread, asks for further units (Traits::dynamic only)
 //   finisher   4 warps a warpgroup, bring accumulators from tensor memory to the epilogue
+//   maker      4 warps, compute the block's rows of A where they lie (Traits::makes_a only)
 //
 // Barriers (mbarriers in shared memory). "At the leader" means that only the leader's is used.
 //   Full[stage]     at the leader. A phase: 1 arrival (the leader's producer, which announces the bytes of both blocks)
 //                   and those bytes. Bytes of the other block may come before the announcement: the phase still lacks
 //                   its arrival then. They cannot come a phase too early, since that block's producer waited for Empty.
+//                   Where A is made: in each block, of its own bytes, which its makers wait for, too.
+//   Made[stage]     at the leader, where A is made. An arrival of every maker warp of the group, once the stage holds
+//   A:
+//                   the other block's copies are there then, since its makers have waited for them.
 //   Empty[stage]    in each block. 1 arrival: the commit behind the last product that reads the stage, to both blocks.
 //   Ready[set]      in each block. 1 arrival: the commit behind the last product of a unit. Two sets of accumulators.
 //   Drained[set]    at the leader. An arrival of every finisher warp of the group, once it has read its accumulators.
 //   Answer[slot]    in each block. 1 arrival (the block's scheduler, which announces 16 bytes) and the 16 bytes.
 //   Heard[slot]     at the leader. An arrival of everyone in the group who reads the answer: producers, schedulers,
-//                   finisher warps, and the multiplier.
+//                   finisher and maker warps, and the multiplier.
 // Phases: a ring's place is (stage, turn), turn being the parity of how often the ring went round. Who waits for
 // something to be filled waits for parity `turn`; who waits for something to be free, for parity `turn ^ 1`, which a
 // fresh barrier has already passed. Nobody can be a whole turn ahead: each fills only what the other has emptied.
@@ -39,7 +45,7 @@
 
 namespace codetta::gpu::sm100 {
 
-enum class Bar { Full, Empty, Ready, Drained, Answer, Heard };
+enum class Bar { Full, Empty, Ready, Drained, Answer, Heard, Made };
 inline constexpr u32 accumulator_sets = 2, answer_slots = 3;
 
 // Place in a ring of `count`, see above.
@@ -54,9 +60,12 @@ struct Ring {
   }
 };
 
-// Arrivals that complete a phase; blocks: of the group, finishers: warps of a block.
-CODETTA_ANYWHERE constexpr u32 arrivals(Bar bar, u32 blocks, u32 finishers) {
-  return bar == Bar::Drained ? blocks * finishers : bar == Bar::Heard ? blocks * (finishers + 2) + 1 : 1;
+// Arrivals that complete a phase; blocks: of the group, finishers and makers: warps of a block.
+CODETTA_ANYWHERE constexpr u32 arrivals(Bar bar, u32 blocks, u32 finishers, u32 makers) {
+  return bar == Bar::Drained ? blocks * finishers
+         : bar == Bar::Made  ? blocks * makers
+         : bar == Bar::Heard ? blocks * (finishers + makers + 2) + 1
+                             : 1;
 }
 
 // The units of a role. Static: first, first + step, ... below count. Dynamic: first, and then what the answers say.
@@ -112,6 +121,7 @@ CODETTA_ANYWHERE void multiply(Machine& m) {
 #pragma unroll 1
     for (u32 block = 0; block < unit.blocks; ++block) {
       m.wait(Bar::Full, ring.stage, ring.turn);
+      if constexpr (Traits::makes_a) m.wait(Bar::Made, ring.stage, ring.turn);
       m.after_sync();
       m.multiply(unit, block, ring.stage, set.stage);
       m.commit(Bar::Empty, ring.stage);
@@ -119,6 +129,23 @@ CODETTA_ANYWHERE void multiply(Machine& m) {
     }
     m.commit(Bar::Ready, set.stage);
     set.advance();
+  }
+}
+
+// A maker: all threads of a warp.
+template <class Traits, class Machine>
+CODETTA_ANYWHERE void make(Machine& m) {
+  Ring<(u32)Traits::stages> ring;
+  for (Walk<Traits, Machine> walk(m); walk.more; walk.next()) {
+    const auto unit = m.unit(walk.index);
+    const auto rows = m.rows(unit);
+#pragma unroll 1
+    for (u32 block = 0; block < unit.blocks; ++block) {
+      m.wait(Bar::Full, ring.stage, ring.turn);
+      m.make(rows, block, ring.stage);
+      m.arrive(Bar::Made, ring.stage);
+      ring.advance();
+    }
   }
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product by AMD's matrix instructions, whichever these are: two stages of LDS that are filled through registers
-// while the other is multiplied, any tails, operands K-major or not, slices of K. One block a tile (and slice); its
-// waves split the tile, each multiplies a rectangle of 16 x 16 blocks. `Matrix` (mfma.h, wmma.h) has the instructions:
-// lanes, accumulators (of a lane and block), lane_bytes (of a row that a lane holds), step_bytes (of K in a step),
-// piece_pad, multiply(d, a, b), stay(d) around all of these, result_row(lane, r), result_col(lane).
+// while the other is multiplied, any tails, operands K-major or not, made (make_stage.h) or in memory, several B of one
+// A, slices of K. One block a tile (and slice); its waves split the tile, each multiplies a rectangle of 16 x 16
+// blocks. `Matrix` (mfma.h, wmma.h) has the instructions: lanes, accumulators (of a lane and block), lane_bytes (of a
+// row that a lane holds), step_bytes (of K in a step), piece_pad, multiply(d, a, b), stay(d) around all of these,
+// result_row(lane, r), result_col(lane).
 #pragma once
 
 #include "device/gpu/split_k.h"
-#include "device/hip/kernels/stage.h"
+#include "device/hip/kernels/make_stage.h"
 #include "device/hip/matrix.h"
 
 namespace codetta::gpu::matrix {
@@ -113,13 +114,31 @@ CODETTA_FN void gemm(const P& params) {
   const int count = k_end > k_begin ? (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k) : 1;
   const i64 k_last = k_begin + (i64)(count - 1) * Config::tile_k;
 
-  constexpr int size = S::A::size;
-  Loader<typename S::A, Config::alignment, Config::threads, 1> a;
-  Loader<typename S::B, Config::alignment, Config::threads, Config::ways> b;
-  a.begin(p, (const char*)p.a + (item_of_a(p, batch) + k_last * p.a_k) * size, row0, p.rows - row0, p.a_row * size,
-          p.a_k * size, thread);
-  b.begin(p, (const char*)p.b + (item_of_b(p, batch) + k_last * p.b_k) * size, col0, p.cols - col0, p.b_col * size,
-          p.b_k * size, thread);
+  constexpr int size = S::A::size, products = ProductsOf<Epilogue>::count;
+  using MakerA = typename MakerOfA<Epilogue>::type;
+  using MakerB = typename MakerOfB<Epilogue>::type;
+  constexpr bool makes_a = Makes<MakerA>::value, makes_b = Makes<MakerB>::value;
+  static_assert(products == 1 || !makes_b, "further products read their B from memory");
+  using LoaderA = Loader<typename S::A, Config::alignment, Config::threads, 1>;
+  using LoaderB = Loader<typename S::B, Config::alignment, Config::threads, Config::ways, products>;
+  using MadeA = MadeLoader<MakerA, typename S::A, Config::threads, 1, P>;
+  using MadeB = MadeLoader<MakerB, typename S::B, Config::threads, Config::ways, P>;
+  typename Choose<makes_a, MadeA, LoaderA>::type a(thread, params, batch, Config::a_k_major ? p.m : p.k, k_begin, row0,
+                                                   p.rows);
+  typename Choose<makes_b, MadeB, LoaderB>::type b(thread, params, batch, Config::b_k_major ? p.n : p.k, k_begin, col0,
+                                                   p.cols);
+  if constexpr (!makes_a) {
+    a.begin(p, row0, p.rows - row0, [&](int) {
+      return OperandBytes{(const char*)p.a + (item_of_a(p, batch) + k_last * p.a_k) * size, p.a_row * size,
+                          p.a_k * size};
+    });
+  }
+  if constexpr (!makes_b) {
+    b.begin(p, col0, p.cols - col0, [&](int part) {
+      const FactorB from = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, part);
+      return OperandBytes{(const char*)from.data + k_last * from.k * size, from.col * size, from.k * size};
+    });
+  }
   Block<Matrix, T> acc[S::blocks_m * S::blocks_n];
 #pragma unroll
   for (int block = 0; block < S::blocks_m * S::blocks_n; ++block) {

@@ -82,13 +82,25 @@ CODETTA_FN void turn(const u32 (&rows)[8][4], u32 (&columns)[16][2]) {
   }
 }
 
-// Brings tiles, the last one along K and then the others from the first on, each with all threads of the block:
-// fetch_last() and fetch() into registers, settle() from there into LDS. Operands with K along the memory are taken in
-// units of 16 bytes, others in patches of 16 bytes along M (or N) and 8 bytes along K, which are turned on the way.
-// Beyond K everything becomes 0; what lies beyond M (or N) becomes anything, since no element that exists depends on
-// it.
-template <class Stage, int alignment, int threads, int ways>
-struct Loader {
+// A unit of the operand, `rows` of memory that are 16 bytes each, to its place in LDS. K-major: one row along K;
+// otherwise a patch, which is turned on the way.
+template <class Stage, int depth>
+CODETTA_FN void put_unit(char* to, const u32 (&rows)[depth][4]) {
+  if constexpr (Stage::k_major) {
+    *(uint4*)to = {rows[0][0], rows[0][1], rows[0][2], rows[0][3]};
+  } else {
+    constexpr int columns = 16 / Stage::size;
+    u32 turned[columns][2];
+    turn(rows, turned);
+#pragma unroll
+    for (int c = 0; c < columns; ++c) *(uint2*)(to + c * Stage::stride) = {turned[c][0], turned[c][1]};
+  }
+}
+
+// How the threads of a block share a tile: operands with K along the memory are taken in units of 16 bytes, others in
+// patches of 16 bytes along M (or N) and 8 bytes along K.
+template <class Stage, int threads, int ways>
+struct Units {
   static constexpr int size = Stage::size;
   static constexpr int depth = Stage::k_major ? 1 : 8 / size;                 // rows of memory in a patch
   static constexpr int columns = 16 / size;                                   // elements of a unit
@@ -98,35 +110,62 @@ struct Loader {
   static constexpr int width = Stage::extent / ways;
   static_assert(threads % along == 0, "a thread's units lie at one place along K");
 
-  const char* from[passes];  // this thread's units
-  int left[passes];          // not K-major: bytes of the unit that exist along M
-  i64 ld;                    // bytes from row to row of memory
-  int thread, place;         // place: of the thread's units, along a row of LDS
-  u32 held[passes][depth][4];
+  int thread, place;  // place: of the thread's units, along a row of LDS
 
+  explicit CODETTA_MEMBER Units(int own) : thread(own), place(own % along) {}
   // K-major: row of the tile; otherwise: first of the unit's rows of the tile.
   CODETTA_MEMBER int row_of(int i) const {
     const int unit = thread + i * threads;
     return unit / along * (Stage::k_major ? 1 : columns);
   }
   CODETTA_MEMBER bool skipped(int i) const { return units % threads != 0 && thread + i * threads >= units; }
+  CODETTA_MEMBER char* to(char* stage, int i) const {
+    return stage + row_of(i) * Stage::stride + place * (Stage::k_major ? 16 : 8);
+  }
+};
 
-  // `operand`: the first element, in this batch item, of the last tile along K. `column_bytes`: from row to row of M
-  // (or N). `extent`: rows that exist from the tile's first on, at least one; of a split tile: of each part.
-  CODETTA_MEMBER void begin(const Problem& p, const char* operand, i64 first, i64 extent, i64 column_bytes, i64 k_bytes,
-                            int own) {
-    thread = own, place = own % along;
-    ld = Stage::k_major ? column_bytes : k_bytes;
-    const ColumnsOfB<ways> places(p, first);
+// An operand in this batch item: its first element of the last tile along K, and bytes from row to row of M (or N) and
+// of K.
+struct OperandBytes {
+  const char* first;
+  i64 column, k;
+};
+
+// Brings tiles, the last one along K and then the others from the first on, each with all threads of the block:
+// fetch_last() and fetch() into registers, settle() from there into LDS. Beyond K everything becomes 0; what lies
+// beyond M (or N) becomes anything, since no element that exists depends on it. Of several products each has strides of
+// its own.
+template <class Stage, int alignment, int threads, int ways, int products = 1>
+struct Loader : Units<Stage, threads, ways> {
+  using U = Units<Stage, threads, ways>;
+  using U::columns, U::depth, U::passes, U::place, U::row_of, U::size, U::skipped, U::width;
+  static constexpr bool each = products > 1 && !Stage::k_major;  // unit has a stride of its own
+
+  const char* from[passes];    // this thread's units
+  int left[passes];            // not K-major: bytes of the unit that exist along M
+  i64 lds[each ? passes : 1];  // bytes from row to row of memory
+  u32 held[passes][depth][4];
+
+  template <class... T>
+  explicit CODETTA_MEMBER Loader(int own, const T&...) : U(own) {}  // as MadeLoader is made
+  CODETTA_MEMBER i64 ld(int i) const { return lds[each ? i : 0]; }
+
+  // `operand(part)`: OperandBytes of a part of the split. `extent`: rows that exist from the tile's first on, at least
+  // one; of a split tile: of each part.
+  template <class Operand>
+  CODETTA_MEMBER void begin(const Problem& p, i64 first, i64 extent, Operand operand) {
+    const ColumnsOfB<ways, products> places(p, first);
 #pragma unroll
     for (int i = 0; i < passes; ++i) {
       const int row = row_of(i), part = row / width, at = row % width;
       const i64 rest = extent - at;
       // The last row in the place of those that do not exist.
       const i64 taken = !Stage::k_major ? at : skipped(i) ? 0 : rest > 0 ? at : extent - 1;
-      const i64 column = ways == 1 ? first + (Stage::k_major ? taken : row)
-                                   : places.at((int)taken, Stage::k_major && skipped(i) ? 0 : part);
-      from[i] = operand + column * column_bytes + (i64)place * (Stage::k_major ? 16 : depth * k_bytes);
+      const int own = Stage::k_major && skipped(i) ? 0 : part;
+      const i64 column = ways == 1 ? first + (Stage::k_major ? taken : row) : places.at((int)taken, own);
+      const OperandBytes bytes = operand(own);
+      lds[each ? i : 0] = Stage::k_major ? bytes.column : bytes.k;
+      from[i] = bytes.first + column * bytes.column + (i64)place * (Stage::k_major ? 16 : depth * bytes.k);
       if constexpr (!Stage::k_major) left[i] = rest <= 0 || skipped(i) ? 0 : rest < columns ? (int)rest * size : 16;
     }
   }
@@ -151,7 +190,7 @@ struct Loader {
       for (int i = 0; i < passes; ++i) fetch_patch(i, k - place * depth);
     }
 #pragma unroll
-    for (int i = 0; i < passes; ++i) from[i] -= before * (Stage::k_major ? size : ld);
+    for (int i = 0; i < passes; ++i) from[i] -= before * (Stage::k_major ? size : ld(i));
   }
   // The first tile, and then the next one each time.
   CODETTA_MEMBER void fetch() {
@@ -161,37 +200,29 @@ struct Loader {
         load_unit<alignment>(from[i], held[i][0]);
       else
         fetch_patch(i, depth);
-      from[i] += (i64)(Stage::row_bytes / size) * (Stage::k_major ? size : ld);
+      from[i] += (i64)(Stage::row_bytes / size) * (Stage::k_major ? size : ld(i));
     }
   }
   // Not K-major: a unit, of which `rest` rows of memory exist.
   CODETTA_MEMBER void fetch_patch(int i, int rest) {
     if (left[i] == 16 && rest >= depth) {
 #pragma unroll
-      for (int j = 0; j < depth; ++j) load_unit<alignment>(from[i] + j * ld, held[i][j]);
+      for (int j = 0; j < depth; ++j) load_unit<alignment>(from[i] + j * ld(i), held[i][j]);
     } else {
 #pragma unroll
       for (int j = 0; j < depth; ++j) clear_unit(held[i][j]);
 #pragma unroll 1
       for (int at = rest > 0 ? left[i] - size : -1; at >= 0; at -= size) {
 #pragma unroll
-        for (int j = 0; j < depth; ++j) put_first<size>(from[i] + (j < rest ? j : 0) * ld + at, j < rest, held[i][j]);
+        for (int j = 0; j < depth; ++j)
+          put_first<size>(from[i] + (j < rest ? j : 0) * ld(i) + at, j < rest, held[i][j]);
       }
     }
   }
   CODETTA_MEMBER void settle(char* stage) const {
 #pragma unroll
     for (int i = 0; i < passes; ++i) {
-      if (skipped(i)) continue;
-      char* const to = stage + row_of(i) * Stage::stride + place * (Stage::k_major ? 16 : 8);
-      if constexpr (Stage::k_major) {
-        *(uint4*)to = {held[i][0][0], held[i][0][1], held[i][0][2], held[i][0][3]};
-      } else {
-        u32 turned[columns][2];
-        turn(held[i], turned);
-#pragma unroll
-        for (int c = 0; c < columns; ++c) *(uint2*)(to + c * Stage::stride) = {turned[c][0], turned[c][1]};
-      }
+      if (!skipped(i)) put_unit<Stage>(U::to(stage, i), held[i]);
     }
   }
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product by matrices of a SIMD group (8 x 8, f32 accumulators): f32, f16, bf16, and 8-bit floats as f16, which
-// holds them exactly. Factors may lie either way in memory; tails along M, N and K, batch, splits of columns, slices of
-// K. A step of tile_k goes through registers into one of two stages of threadgroup memory while the other is
-// multiplied.
+// holds them exactly. Factors may lie either way in memory, or are made; several B of one A; tails along M, N and K,
+// batch, splits of columns, slices of K. A step of tile_k goes through registers into one of two stages of threadgroup
+// memory while the other is multiplied.
 //
 // Two facts are function constants, because whether they hold decides how every element is fetched, and comes out only
 // with the sizes of a call: the host makes a pipeline for each combination that occurs, in which the compiler drops the
@@ -11,6 +11,7 @@
 
 #include <metal_simdgroup_matrix>
 
+#include "device/metal/make.h"
 #include "device/metal/phase.h"
 
 constant bool codetta_whole [[function_constant(0)]];    // M, N and K are multiples of the tile's and slices are whole
@@ -107,37 +108,72 @@ struct SimdgroupFactor {
     if (codetta_whole) return vec;
     return left < 0 ? 0 : left < vec ? (int)left : vec;
   }
+  // The i-th vector of this thread: its places along the slow and the fast dim; whether it is one of the tile's.
+  static CODETTA_MEMBER bool place(int i, i32 id, thread int& s, thread int& f) {
+    const int e = id + i * Config::threads;
+    s = e / (fast / vec), f = e % (fast / vec) * vec;
+    return !ragged || e < chunks;
+  }
   CODETTA_MEMBER void fetch_a(constant Problem& p, i64 batch, i64 row0, i64 k, i64 k_end, i32 id) {
     const device Raw* const first = (const device Raw*)p.a + item_of_a(p, batch);
     for (int i = 0; i < count; ++i) {
-      const int e = id + i * Config::threads;
-      if (ragged && e >= chunks) continue;
-      const int s = e / (fast / vec), f = e % (fast / vec) * vec;
+      int s, f;
+      if (!place(i, id, s, f)) continue;
       const i64 row = row0 + (k_major ? s : f), at = k + (k_major ? f : s);
       const int n = k_major ? (codetta_whole || row < p.m ? there(k_end - at) : 0)
                             : (codetta_whole || at < k_end ? there(p.m - row) : 0);
       take(i, n > 0 ? first + (row * p.a_row + at * p.a_k) : first, n);
     }
   }
-  CODETTA_MEMBER void fetch_b(constant Problem& p, i64 batch, i64 col0, i64 k, i64 k_end, i32 id) {
-    constexpr int width = wide / Config::ways;
-    const device Raw* const first = (const device Raw*)p.b + item_of_b(p, batch);
+  template <class Epilogue, class P>
+  CODETTA_MEMBER void fetch_b(constant P& params, i64 batch, i64 col0, i64 k, i64 k_end, i32 id) {
+    constexpr int width = wide / Config::ways, products = ProductsOf<Epilogue>::count;
+    constant Problem& p = params.problem;
     for (int i = 0; i < count; ++i) {
-      const int e = id + i * Config::threads;
-      if (ragged && e >= chunks) continue;
-      const int s = e / (fast / vec), f = e % (fast / vec) * vec;
-      const int place = k_major ? s : f;
-      const i64 root = col0 + place % width, at = k + (k_major ? f : s);
+      int s, f;
+      if (!place(i, id, s, f)) continue;
+      const int at_n = k_major ? s : f, part = at_n / width;
+      const i64 root = col0 + at_n % width, at = k + (k_major ? f : s);
+      const ItemOfB<Raw> from = factor_b<Epilogue, Config::ways, Raw>(params, batch, part);
       const int n = k_major ? (codetta_whole || root < p.cols ? there(k_end - at) : 0)
                             : (codetta_whole || at < k_end ? there(p.cols - root) : 0);
-      if (k_major || Config::ways == 1 || p.chunk % vec == 0) {
-        const i64 column = n > 0 ? column_of_b<Config::ways>(p, root, place / width) : 0;
-        take(i, n > 0 ? first + (at * p.b_k + column * p.b_col) : first, n);
+      if (k_major || Config::ways == products || p.chunk % vec == 0) {
+        const i64 column = n > 0 ? column_of_b<Config::ways, products>(p, root, part) : 0;
+        take(i, n > 0 ? from.first + (at * from.k + column * from.col) : from.first, n);
       } else {  // neighbours are not side by side
         for (int j = 0; j < vec; ++j) {
-          const i64 column = j < n ? column_of_b<Config::ways>(p, root + j, place / width) : 0;
-          held[i][j] = j < n ? M::held(first[at * p.b_k + column * p.b_col]) : (Held)0;
+          const i64 column = j < n ? column_of_b<Config::ways, products>(p, root + j, part) : 0;
+          held[i][j] = j < n ? M::held(from.first[at * from.k + column * from.col]) : (Held)0;
         }
+      }
+    }
+  }
+  // The same of a factor that is made. `rows`: of it in an item; `ways`: parts of its columns; `first`, `end`: along
+  // the other dim than K, of the tile and of all.
+  template <class Maker, int ways, class P>
+  CODETTA_MEMBER void make(constant P& params, i64 item, i64 rows, i64 first, i64 end, i64 k, i64 k_end, i32 id) {
+    static_assert(vec % lanes == 0, "vectors of what makes it are whole ones of the factor");
+    constexpr int width = wide / ways;
+    constant Problem& p = params.problem;
+    const bool aligned = Maker::aligned(params);
+    for (int i = 0; i < count; ++i) {
+      int s, f;
+      if (!place(i, id, s, f)) continue;
+      for (int v = 0; v < vec; v += lanes) {
+        const int other = k_major ? s : f + v, part = other / width;
+        const i64 root = first + other % width, at = k + (k_major ? f + v : s);
+        int n = root < end && at < k_end ? codetta::gpu::there(k_major ? at : root, k_major ? k_end : end, lanes) : 0;
+        typename Maker::Vector made;
+        if (k_major || ways == 1 || p.chunk % vec == 0) {
+          const i64 column = n > 0 ? column_of_b<ways>(p, root, part) : 0;
+          made = made_vector<Maker>(params, item, rows, k_major ? column : at, k_major ? at : column, n, aligned);
+        } else {  // neighbours are not side by side
+          CODETTA_EACH_LANE {
+            const i64 column = i < n ? column_of_b<ways>(p, root + i, part) : 0;
+            made.e[i] = made_vector<Maker>(params, item, rows, at, column, i < n ? 1 : 0, aligned).e[0];
+          }
+        }
+        for (int j = 0; j < lanes; ++j) held[i][v + j] = M::held((Raw)made.e[j]);
       }
     }
   }
@@ -155,6 +191,24 @@ struct SimdgroupShape {
   static CODETTA_CONSTANT int scratch_at = in_sixteens(larger(Config::stages * stage_bytes, piece_bytes));
   static CODETTA_CONSTANT int shared_bytes = scratch_at + in_sixteens(Epilogue::scratch_bytes(Config::threads));
 };
+
+// What a thread brings of a step from k on.
+template <class Config, class Epilogue, class P, class FactorA, class FactorB>
+CODETTA_FN void fetch_step(constant P& params, thread FactorA& a, thread FactorB& b, Unit unit, i64 row0, i64 col0,
+                           i64 k, i64 k_end, i32 id) {
+  using MakerA = typename MakerOfA<Epilogue>::type;
+  using MakerB = typename MakerOfB<Epilogue>::type;
+  constant Problem& p = params.problem;
+  if constexpr (Makes<MakerA>::value)
+    a.template make<MakerA, 1>(params, unit.batch, Config::a_k_major ? p.m : p.k, row0, p.m, k, k_end, id);
+  else
+    a.fetch_a(p, unit.batch, row0, k, k_end, id);
+  if constexpr (Makes<MakerB>::value)
+    b.template make<MakerB, Config::ways>(params, unit.batch, Config::b_k_major ? p.n : p.k, col0, p.cols, k, k_end,
+                                          id);
+  else
+    b.template fetch_b<Epilogue>(params, unit.batch, col0, k, k_end, id);
+}
 
 template <class Config, class Epilogue, class P>
 CODETTA_FN void gemm_simdgroup(constant P& params, threadgroup char* memory, Place where) {
@@ -187,8 +241,7 @@ CODETTA_FN void gemm_simdgroup(constant P& params, threadgroup char* memory, Pla
   FactorB b;
   int stage = 0;
   if (k_begin < k_end) {
-    a.fetch_a(p, unit.batch, row0, k_begin, k_end, id);
-    b.fetch_b(p, unit.batch, col0, k_begin, k_end, id);
+    fetch_step<Config, Epilogue>(params, a, b, unit, row0, col0, k_begin, k_end, id);
     a.put((threadgroup typename FactorA::Held*)memory, id);
     b.put((threadgroup typename FactorB::Held*)(memory + FactorA::stage_bytes), id);
   }
@@ -197,8 +250,7 @@ CODETTA_FN void gemm_simdgroup(constant P& params, threadgroup char* memory, Pla
   for (i64 k = k_begin; k < k_end; k += tk) {
     const bool more = k + tk < k_end;
     if (more) {
-      a.fetch_a(p, unit.batch, row0, k + tk, k_end, id);
-      b.fetch_b(p, unit.batch, col0, k + tk, k_end, id);
+      fetch_step<Config, Epilogue>(params, a, b, unit, row0, col0, k + tk, k_end, id);
     }
     const threadgroup ElementA* const as = (const threadgroup ElementA*)(memory + stage * Shape::stage_bytes);
     const threadgroup ElementB* const bs =

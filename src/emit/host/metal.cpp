@@ -245,8 +245,7 @@ class MetalProgramPrinter : public StepBase {
     package::LaunchOptions plain;
     plain.programmatic = step.options.programmatic;
     if (!(step.options == plain)) return lacks("it launches a kernel of the user's");
-    if (step.product && (step.product->products() > 1 || !step.product->b_made.empty() || !program.factors.empty()))
-      return lacks("a product has several factors B, or one that is made");
+    if (step.product && !package::factors_are_inside(*step.product, program)) return lacks(package::factors_outside);
     const auto scope = out_.block("");
     out_.line("// ", kernel.name);
     out_.line("Gemm gemm{};");
@@ -254,10 +253,19 @@ class MetalProgramPrinter : public StepBase {
               step.product ? number(step.product->k) : std::string("Number(0)"), "));");
     if (step.product) {
       const package::Product& product = *step.product;
-      const std::string a = seen_factor(CodeWriter::text_of("v[", product.a, "]"), product.a, product.a_view, "seen_a"),
-                        b = seen_factor(CodeWriter::text_of("v[", product.b, "]"), product.b, product.b_view, "seen_b");
-      out_.line("CODETTA_OK(set_a(gemm, ", a, ", ", name_of(product.a), ", ", product.a_transposed, "));");
-      out_.line("CODETTA_OK(set_b(gemm, ", b, ", ", name_of(product.b), ", ", product.b_transposed, "));");
+      if (product.products() > 1) out_.line("gemm.products = ", product.products(), ";");
+      if (!program.makes_a()) {
+        const std::string a =
+            seen_factor(CodeWriter::text_of("v[", product.a, "]"), product.a, product.a_view, "seen_a");
+        out_.line("CODETTA_OK(set_a(gemm, ", a, ", ", name_of(product.a), ", ", product.a_transposed, "));");
+      }
+      for (size_t p = 0; p < product.products() && !program.makes_b(); ++p) {
+        const uint32_t b = product.factor_b(p);
+        const std::string seen = p == 0 ? "seen_b" : CodeWriter::text_of("seen_b", p);
+        out_.line("CODETTA_OK(", p == 0 ? "set_b(gemm, " : CodeWriter::text_of("set_more_b(gemm, ", p, ", "),
+                  seen_factor(CodeWriter::text_of("v[", b, "]"), b, product.b_view, seen), ", ", name_of(b), ", ",
+                  product.b_transposed, "));");
+      }
     }
     if (program.split.ways > 1)
       out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
@@ -311,13 +319,15 @@ class MetalProgramPrinter : public StepBase {
               "};");
     const bool keeps = std::any_of(program.phases.begin() + 1, program.phases.end(),
                                    [](const package::Phase& p) { return p.reads_accumulator; });
-    out_.line("constexpr MetalKernel kernel_", index_, "_", k, " = {", literal_text(kernel.name), ", entries_", index_,
-              "_", k, ", ", kernel.entries.size(), ", reductions_", index_, "_", k, ", ", program.reductions.size(),
-              ", ", map == nullptr && c.family == package::GpuFamily::Simdgroup, ", ", map == nullptr, ", ", keeps,
-              ", ", c.a_k_major, ", ", c.b_k_major, ", ", c.tile_m, ", ", c.tile_n, ", ", c.tile_k, ", ", c.k_split,
-              ", ", c.group, ", ", c.piece_rows, ", ", c.piece_cols, ", ", program.split.ways, ", ",
-              types::byte_size(c.a_dtype), ", ", types::byte_size(c.accumulator), ", ",
-              int{package::missing_when(program, map == nullptr && c.k_split == 1)}, "};");
+    out_.line(
+        "constexpr MetalKernel kernel_", index_, "_", k, " = {", literal_text(kernel.name), ", entries_", index_, "_",
+        k, ", ", kernel.entries.size(), ", reductions_", index_, "_", k, ", ", program.reductions.size(), ", ",
+        map == nullptr && c.family == package::GpuFamily::Simdgroup, ", ", map == nullptr, ", ", keeps, ", ",
+        c.a_k_major, ", ", c.b_k_major, ", ", c.tile_m, ", ", c.tile_n, ", ", c.tile_k, ", ", c.k_split, ", ", c.group,
+        ", ", c.piece_rows, ", ", c.piece_cols, ", ", program.split.ways, ", ", types::byte_size(c.a_dtype), ", ",
+        types::byte_size(c.accumulator), ", ", int{package::missing_when(program, map == nullptr && c.k_split == 1)},
+        program.factors.empty() ? std::string() : CodeWriter::text_of(", ", program.makes_a(), ", ", program.makes_b()),
+        "};");
   }
   void print_operand(size_t i, const package::Operand& operand, uint32_t b) {
     const std::string start = start_text(operand, b, symbols());

@@ -29,7 +29,7 @@ namespace codetta::gpu::sm100 {
 namespace {
 
 constexpr int64_t box_bytes = 100;
-constexpr size_t bars = 6;
+constexpr size_t bars = 7;
 
 // PTX ISA, "mbarrier": a phase is complete once no arrival is pending and as many bytes came as were announced.
 struct Barrier {
@@ -61,17 +61,18 @@ struct Unit {
 
 struct Case {
   uint32_t blocks = 1, finishers = 4, stages = 2;
-  bool dynamic = false;
+  bool dynamic = false, makes = false;
   std::vector<uint32_t> steps;  // of K, of each unit of the grid
   uint32_t first = 0, stride = 1;
   std::optional<Bar> deaf, mute;  // planted faults: nobody waits at it, one arrival at it is lost
   uint64_t seed = 0;
 };
 
+constexpr uint32_t makers = 4;
 enum class Held { Nothing, Coming, There, Read };
 struct Stage {
   Held held = Held::Nothing;
-  uint32_t unit = 0, block = 0, boxes = 0;
+  uint32_t unit = 0, block = 0, boxes = 0, made = 0;  // made: by so many warps
 };
 struct Accumulators {
   uint32_t unit = 0, steps = 0, unread = 0;  // warps that have not read them
@@ -106,7 +107,7 @@ class World {
       BlockState& b = blocks.emplace_back();
       const auto make = [&](Bar bar, size_t count) {
         Barrier fresh;
-        fresh.expected = fresh.pending = arrivals(bar, c.blocks, c.finishers);
+        fresh.expected = fresh.pending = arrivals(bar, c.blocks, c.finishers, c.makes ? makers : 0);
         b.barrier[static_cast<size_t>(bar)].assign(count, fresh);
       };
       make(Bar::Full, c.stages);
@@ -115,6 +116,7 @@ class World {
       make(Bar::Drained, accumulator_sets);
       make(Bar::Answer, answer_slots);
       make(Bar::Heard, answer_slots);
+      if (c.makes) make(Bar::Made, c.stages);
       b.stage.resize(c.stages);
       b.finished.resize(c.steps.size());
     }
@@ -272,16 +274,32 @@ struct Machine {
   [[nodiscard]] Unit copies(const Unit& u) const { return u; }
 
   void copy(const Unit& u, uint32_t block, uint32_t at) {
-    if (leads() && !world.lost(Bar::Full)) world.barrier(Bar::Full, 0, at).arrive(2 * box_bytes * c.blocks);
+    // Where A is made each block counts its own bytes.
+    const uint32_t counts = c.makes ? rank : 0;
+    if ((leads() || c.makes) && !world.lost(Bar::Full))
+      world.barrier(Bar::Full, counts, at).arrive(2 * box_bytes * (c.makes ? 1 : c.blocks));
     Stage& stage = world.blocks[rank].stage[at];
     world.expect(stage.held == Held::Nothing || stage.held == Held::Read, "a stage is overwritten");
-    stage = {Held::Coming, u.index, block, 0};
+    stage = {Held::Coming, u.index, block, 0, 0};
     for (int box = 0; box < 2; ++box) {
-      world.later([&w = world, &stage, at] {
+      world.later([&w = world, &stage, counts, at] {
         if (++stage.boxes == 2) stage.held = Held::There;
-        w.barrier(Bar::Full, 0, at).came(box_bytes);
+        w.barrier(Bar::Full, counts, at).came(box_bytes);
       });
     }
+  }
+
+  [[nodiscard]] Unit rows(const Unit& u) const { return u; }
+  void make(const Unit& u, uint32_t block, uint32_t at) {
+    Stage& stage = world.blocks[rank].stage[at];
+    const auto check = [&] {
+      world.expect(stage.held == Held::There && stage.unit == u.index && stage.block == block && stage.made < makers,
+                   "A is made of a stage that does not hold the step");
+    };
+    check();
+    world.pause(agent, nullptr);
+    check();
+    ++stage.made;
   }
 
   void multiply(const Unit& u, uint32_t block, uint32_t at, uint32_t set) {
@@ -289,6 +307,7 @@ struct Machine {
       const Stage& stage = b.stage[at];
       world.expect(stage.held == Held::There && stage.unit == u.index && stage.block == block,
                    "a stage is multiplied that does not hold the step");
+      world.expect(!c.makes || stage.made == makers, "a stage is multiplied before its A is made");
       Accumulators& accumulators = b.set[set];
       if (block == 0) {
         world.expect(accumulators.unread == 0, "accumulators are overwritten");
@@ -334,7 +353,7 @@ struct Machine {
     for (uint32_t r = 0; r < c.blocks; ++r) {
       Answer& answer = world.blocks[r].slot[slot];
       world.expect(answer.unread == 0, "an answer is overwritten");
-      const uint32_t readers = c.finishers + 2 + (r == 0 ? 1 : 0);
+      const uint32_t readers = c.finishers + (c.makes ? makers : 0) + 2 + (r == 0 ? 1 : 0);
       world.later([&w = world, &answer, unit, number, readers, r, slot] {
         w.expect(answer.unread == 0, "an answer is overwritten");
         answer = {true, unit.has_value(), unit.value_or(0), number, readers};
@@ -352,15 +371,15 @@ struct Machine {
   }
 };
 
-template <int stage_count, bool is_dynamic>
+template <int stage_count, bool is_dynamic, bool makes>
 struct Traits {
   static constexpr int stages = stage_count;
-  static constexpr bool dynamic = is_dynamic;
+  static constexpr bool dynamic = is_dynamic, makes_a = makes;
 };
 
-template <int stage_count, bool is_dynamic>
+template <int stage_count, bool is_dynamic, bool makes>
 std::string run_as(const Case& c) {
-  using Protocol = Traits<stage_count, is_dynamic>;
+  using Protocol = Traits<stage_count, is_dynamic, makes>;
   World world(c);
   if (!is_dynamic) {
     for (uint32_t unit = c.first; unit < c.steps.size(); unit += c.stride) world.taken[unit] = true;
@@ -377,6 +396,7 @@ std::string run_as(const Case& c) {
     if (rank == 0) add("multiplier", rank, multiply<Protocol, Machine>);
     if (is_dynamic) add("scheduler", rank, schedule<Protocol, Machine>);
     for (uint32_t warp = 0; warp < c.finishers; ++warp) add("finisher", rank, finish<Protocol, Machine>);
+    for (uint32_t warp = 0; makes && warp < makers; ++warp) add("maker", rank, make<Protocol, Machine>);
   }
   const std::string fault = world.run(std::move(roles));
   if (!fault.empty()) return fault;
@@ -388,16 +408,21 @@ std::string run_as(const Case& c) {
   return {};
 }
 
+template <int stage_count>
+std::string run_with(const Case& c) {
+  if (c.makes) return c.dynamic ? run_as<stage_count, true, true>(c) : run_as<stage_count, false, true>(c);
+  return c.dynamic ? run_as<stage_count, true, false>(c) : run_as<stage_count, false, false>(c);
+}
 std::string run(const Case& c) {
   switch (c.stages) {
     case 1:
-      return c.dynamic ? run_as<1, true>(c) : run_as<1, false>(c);
+      return run_with<1>(c);
     case 2:
-      return c.dynamic ? run_as<2, true>(c) : run_as<2, false>(c);
+      return run_with<2>(c);
     case 3:
-      return c.dynamic ? run_as<3, true>(c) : run_as<3, false>(c);
+      return run_with<3>(c);
     default:
-      return c.dynamic ? run_as<6, true>(c) : run_as<6, false>(c);
+      return run_with<6>(c);
   }
 }
 
@@ -415,6 +440,7 @@ Case random_case(uint64_t seed) {
   for (uint32_t unit = 0; unit < units; ++unit) c.steps.push_back(up_to(4) == 0 ? 0 : up_to(most_steps));
   c.stride = 1 + up_to(2);
   c.first = c.dynamic ? 0 : up_to(std::min(c.stride, units) - 1);
+  c.makes = up_to(1) == 1;
   return c;
 }
 
@@ -423,17 +449,19 @@ TEST(Sm100Roles, NeitherWaitForeverNorReadOrWriteTooSoon) {
     const Case c = random_case(seed);
     ASSERT_EQ(run(c), "") << "seed " << seed << ": " << c.blocks << " blocks, " << c.stages << " stages, "
                           << c.finishers << " finishers, " << c.steps.size() << " units"
-                          << (c.dynamic ? ", dynamic" : "");
+                          << (c.dynamic ? ", dynamic" : "") << (c.makes ? ", A is made" : "");
   }
 }
 
 // What the model would not notice, it would not prove.
 TEST(Sm100Roles, TheModelSeesEveryPlantedFault) {
-  for (const Bar bar : {Bar::Full, Bar::Empty, Bar::Ready, Bar::Drained, Bar::Answer, Bar::Heard}) {
+  for (const Bar bar : {Bar::Full, Bar::Empty, Bar::Ready, Bar::Drained, Bar::Answer, Bar::Heard, Bar::Made}) {
     int deaf = 0, mute = 0, cases = 0;
     for (uint64_t seed = 0; seed < 40; ++seed) {
       Case c = random_case(seed);
       c.dynamic = bar == Bar::Answer || bar == Bar::Heard || c.dynamic;
+      // Products of an A that is made seldom come before the finishers.
+      c.makes = bar == Bar::Made || (c.makes && bar != Bar::Drained);
       c.steps.assign(12, 5);
       if (c.dynamic) c.first = 0;
       ++cases;

@@ -291,7 +291,8 @@ TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
                            "  static __device__ constexpr int more_map(int product) { return product == 1 ? 2 : 3; }\n",
                            "using Parameters = Params<4, 4, 3, 0>;\n"})
     EXPECT_NE(several.find(part), std::string::npos) << part << several;
-  EXPECT_EQ(text(products, package::GpuFamily::Sm100), "this family computes one product: sm100");
+  const std::string on_sm100 = text(products, package::GpuFamily::Sm100);
+  EXPECT_NE(on_sm100.find("more_map(int product) { return product == 1 ? 2 : 3; }\n"), std::string::npos) << on_sm100;
 }
 
 TEST(EmitCuda, AFamilyWithoutABodyIsRefused) {
