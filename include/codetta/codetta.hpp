@@ -13,6 +13,7 @@
 #include "codetta/io.hpp"         // IWYU pragma: export
 #include "codetta/kernel.hpp"     // IWYU pragma: export
 #include "codetta/math_mode.hpp"  // IWYU pragma: export
+#include "codetta/memory.hpp"     // IWYU pragma: export
 #include "codetta/numerics.hpp"   // IWYU pragma: export
 #include "codetta/observe.hpp"    // IWYU pragma: export
 #include "codetta/program.hpp"    // IWYU pragma: export

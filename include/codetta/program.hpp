@@ -270,18 +270,18 @@ CODETTA_API Result<VerifyReport> verify(const Program& program, const std::vecto
                                         const Target& target, const VerifyOptions& options,
                                         Context& context = Context::process_default());
 
-// Times the configurations (docs/language.md, config) of the kernels of the user's that the program calls, each call by
-// itself: over what the program computes from these arguments, which hold every parameter (outputs among them are not
-// written, nothing is donated), over random data in branches and loops, and where what is in front does not run, which
-// `note` says. Calls with the same types and sizes are one. A configuration whose results are not those of the first
-// one that ran, but for rounding, loses alone, and so does one that does not compile, cannot be launched, crashes or
-// hangs (in a process of its own, as in tune() of a GEMM); `failure` says why. The times are kept on disk, by source,
-// configuration, types, sizes, machine, driver, compiler and build of this library: compile(), build() and explain()
-// take the fastest for the sizes that are hinted at. What is compiled already stays as it is. `max_candidates` is of a
-// call; no configuration to choose from is no error but an empty report with a `note`.
+// Times, on the arguments (every parameter; outputs among them are not written, nothing is donated), first the
+// configurations (docs/language.md, config) of the kernels of the user's that the program calls, each call by itself,
+// then decisions between one kernel and several and the candidates of products and maps, in runs of the whole program
+// (docs/command.md, Programs). What fails to compile, crashes or hangs in its first run (in a process of its own), or
+// computes what is wrong by the oracle's bound, or where that says nothing is not what the first one that ran computed
+// but for rounding, loses alone; `failure` says why, `call` of what a result is. Times are kept on disk, by program (a
+// configuration's by source), types, sizes, machine, driver, compiler and build of this library: compile(), build() and
+// explain() take the fastest for the sizes that are hinted at. What is compiled already stays as it is. At most
+// `max_candidates` of a call or a kernel; nothing to choose from is an empty report, whose `note` says why.
 // Errors: those of shapes(), and of planning (E0231, E03xx); E0221 (a number that its type does not hold), E0403,
-// E0430, E064x (the target does not run here, or the GPU's context is lost), E0703 (options); where nothing could be
-// tried, what the first one failed with (E0503, E0507, ...), which takes no kept time away.
+// E0430, E064x (the target does not run here, or the GPU's context is lost), E0617, E0651 (a run), E0703 (options);
+// where nothing could be tried, what the first one failed with (E0503, ...), which takes no kept time away.
 CODETTA_API Result<TuneReport> tune(const Program& program, const std::vector<NamedArgument>& arguments,
                                     const Target& target, const TuneOptions& options = {},
                                     Context& context = Context::process_default());

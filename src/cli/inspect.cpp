@@ -13,6 +13,7 @@
 #include "cli/specs.hpp"
 #include "cli/user_kernels.hpp"
 #include "cli/verbs.hpp"
+#include "codetta/memory.hpp"
 
 namespace codetta::cli {
 namespace {
@@ -126,6 +127,7 @@ int print_stages(const CommonOptions& common, const std::string& what, Emit&& em
     if (!text) return report(text.error(), common.json);
     if (common.json) {
       json[stage.name] = *text;
+      if (stage.stage == Stage::Memory) json[stage.name] = nlohmann::json::parse(*text);
       continue;
     }
     if (wanted->size() > 1) std::printf("==== %s ====\n", stage.name);
@@ -191,7 +193,9 @@ int emit(const CommonOptions& common, const GemmOptions& options, const std::str
     std::optional<CompiledProgram> compiled;
     return print_stages(common, what, [&](Stage stage) -> Result<std::string> {
       if (stage == Stage::Ast || stage == Stage::Graph) return session->program.emit(stage);
-      if (stage == Stage::Plan || stage == Stage::Memory || stage == Stage::Host)
+      if (stage == Stage::Memory)
+        return memory_report(session->program, session->target, session->hints, common.json, session->context);
+      if (stage == Stage::Plan || stage == Stage::Host)
         return session->program.emit(stage, session->target, session->hints, session->context);
       if (!compiled) {
         auto made = session->compile(compile_progress(common));
@@ -206,7 +210,9 @@ int emit(const CommonOptions& common, const GemmOptions& options, const std::str
   if (!session) return report(session.error(), common.json);
   auto kernel = session->choose();
   if (!kernel) return report(kernel.error(), common.json);
-  return print_stages(common, what, [&](Stage stage) { return kernel->emit(stage); });
+  return print_stages(common, what, [&](Stage stage) {
+    return stage == Stage::Memory ? memory_report(*kernel, common.json) : kernel->emit(stage);
+  });
 }
 
 namespace {

@@ -191,7 +191,7 @@ int run(int argc, char** argv) {
       "emit", "Print a stage: ast, graph, plan, memory, source, host, python, asm, ptx, sass, manifest, evt");
   CLI::App* compile_verb = app.add_subcommand("compile", "Compile into the cache without running");
   CLI::App* tune_verb =
-      app.add_subcommand("tune", "Time the candidates of a GEMM, or of a program's own kernels; keep the results");
+      app.add_subcommand("tune", "Time the candidates of a GEMM, or of a program's kernels; keep the results");
   CLI::App* run_verb = app.add_subcommand("run", "Run a program on files or random data");
   CLI::App* build_verb = app.add_subcommand("build", "Build programs as a shared library with a C header");
   CLI::App* doctor_verb = app.add_subcommand("doctor", "What was looked for on this machine, and found");
@@ -238,7 +238,7 @@ int run(int argc, char** argv) {
   }
   for (CLI::App* verb : {explain_verb, compile_verb, tune_verb})
     verb->add_option("--report", options.report, "Also write one self-contained HTML page: FILE.html");
-  tune_verb->add_option("program,--program", program_file, "A program, whose own kernels are timed: PROGRAM.py");
+  tune_verb->add_option("program,--program", program_file, "A program, whose kernels are timed: PROGRAM.py");
   tune_verb
       ->add_option("--dim", program.dims, "Of a program: a size of random parameters: batch=8 (those not said: 16)")
       ->allow_extra_args(false);
@@ -259,6 +259,12 @@ int run(int argc, char** argv) {
                      "Compare with the float64 oracle; parameters that are not given are random");
   run_verb->add_flag("--graph", program.graph,
                      "On a GPU: capture the steps into one CUDA (or HIP) graph, and run that");
+  CLI::Option* const run_tunes =
+      run_verb->add_flag("--tune", program.tune, "Time what the program is made of for these sizes first, and keep it");
+  run_verb->add_option("--budget", budget, "Seconds for --tune")
+      ->capture_default_str()
+      ->check(budgets)
+      ->needs(run_tunes);
   run_verb->add_flag("--bisect", program.bisect,
                      "Compare every step with the float64 oracle, and tell the first that is wrong");
   run_verb->add_flag("--values", program.values, "Show what every step writes: least, greatest, mean, NaN, infinities");
@@ -411,6 +417,7 @@ int run(int argc, char** argv) {
     }
     if (tune_verb->parsed()) return tune(common, options, {budget, trial, tune_candidates});
     program.seeded = run_verb->count("--seed") > 0;
+    program.tuning = {budget, trial, tune_candidates};
     if (run_verb->parsed()) return run_program(common, program);
     if (build_verb->parsed() && !via.empty()) {
       evt.name = library.name;

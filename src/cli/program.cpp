@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/interrupt.hpp"
 #include "cli/on_device.hpp"
 #include "cli/places.hpp"
 #include "cli/program_run.hpp"
@@ -320,6 +321,26 @@ int run_program(const CommonOptions& common, const ProgramOptions& options) {
   if (auto ok = add_outputs(program, asked.dims, data); !ok)
     return report(as_options_of_run(ok.error(), program), common.json);
   if (auto ok = check_dims(asked.dims, data); !ok) return report(ok.error(), common.json);
+  if (options.tune) {
+    if (!options.hints.empty()) {
+      return report(
+          usage_error("--tune and --hint exclude each other",
+                      "what is measured is of the sizes of the tensors, and kernels for others do not take it",
+                      "leave out one"),
+          common.json);
+    }
+    auto copies = copies_for(target, program, data, context);
+    if (!copies) return report(copies.error(), common.json);
+    const auto tuned = tuned_with_progress(common, options.tuning, [&](const TuneOptions& tuning) {
+      return codetta::tune(program, *copies ? (*copies)->named() : data.arguments, target, tuning, context);
+    });
+    if (!tuned) return report(tuned.error(), common.json);
+    if (!common.json) {
+      std::fprintf(stderr, "codetta: tuned: %s\n", summary_of(*tuned).c_str());
+      if (!tuned->note.empty()) std::fprintf(stderr, "codetta: note: %s\n", tuned->note.c_str());
+    }
+    if (interrupted().load(std::memory_order_relaxed)) return exit_program;
+  }
   if (options.check || options.bisect) program = program.with_hooked_results();
   auto compiled = codetta::compile(program, target, options.hints.empty() ? data.shapes.symbols : asked.hints, context,
                                    compile_progress(common));

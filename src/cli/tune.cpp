@@ -2,6 +2,7 @@
 // tune: progress on a terminal, plain lines elsewhere; Ctrl-C keeps what was measured.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -30,9 +31,7 @@ std::string best_of(const TuneProgress& p) {
 
 }  // namespace
 
-int told_tuning(const CommonOptions& common, const TuneLimits& limits,
-                const std::function<Result<TuneReport>(const TuneOptions&)>& timed, Context& context,
-                const std::function<Result<void>(const TuneReport&)>& also) {
+Result<TuneReport> tuned_with_progress(const CommonOptions& common, const TuneLimits& limits, const Timed& timed) {
   take_time_when_interrupted();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   auto last = std::chrono::steady_clock::now() - std::chrono::hours(1);
@@ -61,12 +60,25 @@ int told_tuning(const CommonOptions& common, const TuneLimits& limits,
   };
   auto result = timed(tuning);
   if (terminal && !common.json) std::fprintf(stderr, "\r\033[K");
+  return result;
+}
+
+std::string summary_of(const TuneReport& tuned) {
+  const auto measured = static_cast<size_t>(
+      std::count_if(tuned.results.begin(), tuned.results.end(), [](const TuneResult& r) { return r.failure.empty(); }));
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.1f s", tuned.seconds);
+  return tuned.complete ? counted(tuned.results.size(), "candidate") + " in " + seconds
+                        : std::string("stopped after ") + seconds + ", " + counted(measured, "candidate") + " measured";
+}
+
+int told_tuning(const CommonOptions& common, const TuneLimits& limits, const Timed& timed, Context& context,
+                const std::function<Result<void>(const TuneReport&)>& also) {
+  const auto result = tuned_with_progress(common, limits, timed);
   if (!result) return report(result.error(), common.json);
   size_t measured = 0;
   for (const TuneResult& r : result->results) measured += r.failure.empty() ? 1 : 0;
   const CacheReport cache = cache_report(context);
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.1f s", result->seconds);
   if (also) {
     if (const auto done = also(*result); !done) return report(done.error(), common.json);
   }
@@ -91,10 +103,7 @@ int told_tuning(const CommonOptions& common, const TuneLimits& limits,
   if (common.json) {
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
-    const std::string ended = result->complete ? counted(result->results.size(), "candidate") + " in " + seconds
-                                               : std::string("stopped after ") + seconds + ", " +
-                                                     counted(measured, "candidate") + " measured";
-    std::printf("%s; %s\n", ended.c_str(),
+    std::printf("%s; %s\n", summary_of(*result).c_str(),
                 measured == 0                                                 ? "nothing to keep"
                 : !cache.enabled || cache.read_only || !cache.warning.empty() ? "not kept"
                                                                               : ("kept in " + cache.directory).c_str());

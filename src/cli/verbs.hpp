@@ -57,10 +57,12 @@ struct ProgramOptions {
   uint64_t seed = 1;
   bool seeded = false;   // --seed was given
   std::string function;  // of the text; empty: the last
+  bool tune = false;     // first, for these sizes, within `tuning`
+  TuneLimits tuning{};
 };
 int run_program(const CommonOptions& common, const ProgramOptions& options);
-// The configurations of the kernels of the user's that a program calls, at most `candidates` a call. Parameters that
-// are not given are random.
+// What the program is made of, and the configurations of the kernels of the user's that it calls, at most `candidates`
+// of each. Parameters that are not given are random.
 int tune_program(const CommonOptions& common, const ProgramOptions& options, const TuneLimits& limits);
 
 struct BuildLibraryOptions {

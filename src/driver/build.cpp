@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -35,6 +36,7 @@
 #include "driver/program_arguments.hpp"
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
+#include "driver/program_times.hpp"
 #include "driver/size_sets.hpp"
 #include "emit/emit.hpp"
 #include "emit/host/nvcc.hpp"
@@ -171,7 +173,8 @@ Result<package::PackageRef> package_of_library(plan::Plan& plan, const std::stri
   }
 }
 
-// The same of a plan of which no package is wanted yet.
+}  // namespace
+
 Result<void> pass_over(plan::Plan& plan, const std::string& name, ContextState& context, const BuildOptions& options) {
   for (bool again = runs_on_gpu(plan.target); again;) {
     CODETTA_TRY(const package::Package package, emitted(plan, name, options));
@@ -179,8 +182,6 @@ Result<void> pass_over(plan::Plan& plan, const std::string& name, ContextState& 
   }
   return {};
 }
-
-}  // namespace
 
 namespace {
 
@@ -260,11 +261,15 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
     const UserTuning tuning = load_user_tuning(context, state.user_sources, target);
     std::set<size_t> last;  // of the table's programs: those that take tensors however they lie
     emit::host::SizeTable table{.first = planned.host.programs.size(), .count = 0, .axes = sizes.axes};
+    TuningRecord times;     // of the sizes that are planned for
+    plan::Choices choices;  // likewise
     const auto planned_for = [&](const SizeHints& hints, plan::Alignment alignment) -> Result<plan::Plan> {
       CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, machine, hints, state.user_sources,
-                                                      alignment, state.numerics));
+                                                      alignment, state.numerics, choices));
       rank_for_constants(plan, machine, planned.values);
       pick_configurations(plan, hints, tuning);
+      // In process a B is packed in every run, which constants are not.
+      if (planned.values.embedded.empty() && planned.values.external.empty()) pick_candidates(plan, times);
       return plan;
     };
     const auto packed = [&](plan::Plan& plan) -> Result<package::PackageRef> {
@@ -294,6 +299,8 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       return at;
     };
     for (const SizeHints& hints : sizes.sets) {
+      times = load_program_times(context, state, target, hints);
+      choices = choices_of(times);
       CODETTA_TRY(plan::Plan plan, planned_for(hints, plan::Alignment::Hinted));
       if (options.tune_seconds > 0) {
         std::string configurations;
@@ -302,7 +309,18 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
         }
         // Kernels that spill are passed over before others are timed beside them.
         CODETTA_CHECK_OK(pass_over(plan, state.function.name, context, options));
-        CODETTA_TRY(std::string tuned, tune_plan(plan, one, hints, planned.values, options, context));
+        const auto otherwise = [&](const plan::Choices& others) -> Result<plan::Plan> {
+          const plan::Choices now = std::exchange(choices, others);
+          auto other = planned_for(hints, plan::Alignment::Hinted);
+          choices = now;
+          if (other) CODETTA_CHECK_OK(pass_over(*other, state.function.name, context, options));
+          return other;
+        };
+        CODETTA_TRY(std::string tuned, tune_plan(plan, one, hints, planned.values, options, context, otherwise));
+        // Decided here; programs that take over for other tensors are decided alike.
+        for (const plan::Decision& decision : plan.decisions) {
+          if (decision.measured) choices[decision.key] = decision.choice;
+        }
         if (!configurations.empty()) {
           Json both = Json::parse(tuned);
           both["configurations"] = Json::parse(configurations);

@@ -11,6 +11,7 @@
 #include "codetta/fill.hpp"
 #include "driver/build_tune.hpp"
 #include "driver/program_arguments.hpp"
+#include "driver/tune_whole.hpp"
 #include "driver/user_tuning.hpp"
 
 namespace codetta::driver {
@@ -76,7 +77,9 @@ Result<std::string> tune_configurations(plan::Plan& plan, const Program& program
   how.max_candidates = most_configurations;
   how.trial_seconds = options.trial_seconds;
   how.progress = [&](const TuneProgress&) { return !is_cancelled(state); };
-  CODETTA_TRY(const TuneReport report, tune(program, arguments, plan.target, how, context));
+  CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
+  CODETTA_TRY(const TuneReport report,
+              tune_configurations_of(program, arguments, plan.target, shapes.symbols, how, context));
   if (is_cancelled(state)) return tuning_cancelled(name);
   const auto tell = [&](const std::string& line) {
     if (options.progress) options.progress(fmt::format("{}: {}", name, line));

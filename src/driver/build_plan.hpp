@@ -40,6 +40,9 @@ struct LibraryPlan {
 Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Target& wanted,
                                  const BuildOptions& options, ContextState& context, bool compiled, bool whole = true,
                                  Context* tunes = nullptr);
+// Compiles the kernels of a plan for a GPU: one whose registers or spills rule it out (E0533) is passed over for the
+// candidate that ranks next, as in process. Of other targets nothing is done. Errors: E05xx, E0533 of a last candidate.
+Result<void> pass_over(plan::Plan& plan, const std::string& name, ContextState& context, const BuildOptions& options);
 // Its translation units and what they include; without archives. `file_name` of the library.
 toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCompiler& compiler,
                              const std::string& file_name);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/default_floats.hpp"
+#include "codetta/memory.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_kernels.hpp"
 #include "emit/package.hpp"
@@ -121,8 +122,7 @@ Result<std::string> Kernel::emit(Stage stage) const {
       return plan::to_string(planned->plan);
     }
     case Stage::Memory: {
-      CODETTA_TRY(const driver::Planned* planned, found.planned());
-      return plan::memory_text(planned->plan);
+      return memory_report(*this);
     }
     case Stage::Source: {
       CODETTA_TRY(const package::PackageRef package, state_->package());

@@ -117,6 +117,7 @@ toolchain::CacheKey program_key(const CompiledProgramState& state) {
   key.add("target", target.to_string());
   add_machine(key, *state.context, target);
   if (!state.tuning.empty()) key.add("tuning", to_string(state.tuning));
+  if (!state.times.medians.empty()) key.add("times", encode_tuning(state.times));
   return key;
 }
 

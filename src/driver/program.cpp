@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/default_floats.hpp"
+#include "codetta/memory.hpp"
 #include "driver/build_id.hpp"
 #include "driver/fusion.hpp"
 #include "driver/gpu_observer.hpp"
@@ -23,9 +24,11 @@
 #include "driver/program_arguments.hpp"
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
+#include "driver/program_times.hpp"
 #include "driver/report.hpp"
 #include "driver/roofline.hpp"
 #include "driver/step_records.hpp"
+#include "driver/workspace_report.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
 #include "frontend/parser.hpp"
@@ -92,10 +95,11 @@ Result<plan::Plan> plan_of(const CompiledProgramState& state, const DebugSwitche
     for (const opt::PassRecord& pass : optimized.passes) state.context->log(time_line(pass));
   }
   if (debug.dump_graph) state.context->log(ir::print(optimized.graph));
-  CODETTA_TRY(plan::Plan plan,
-              plan::plan_program(optimized.graph, state.target, state.context->machine(state.target), state.hints,
-                                 state.program->user_sources, state.alignment, state.program->numerics));
+  CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, state.target, state.context->machine(state.target),
+                                                  state.hints, state.program->user_sources, state.alignment,
+                                                  state.program->numerics, choices_of(state.times)));
   pick_configurations(plan, state.hints, state.tuning);
+  pick_candidates(plan, state.times);
   if (debug.dump_plan) state.context->log(plan::to_string(plan));
   if (debug.dump_memory) state.context->log(plan::memory_text(plan));
   return plan;
@@ -297,6 +301,7 @@ Result<std::string> Program::emit(Stage stage, const Target& target,
     options.size_hints = size_hints;
     return host_text({*this}, target, options, context);
   }
+  if (stage == Stage::Memory) return memory_report(*this, target, size_hints, false, context);
   CODETTA_CHECK_OK(driver::check_hints(state_->graph, size_hints, driver::Hinted::ForSeveralSizes));
   driver::CompiledProgramState planned;
   planned.program = state_;
@@ -305,8 +310,9 @@ Result<std::string> Program::emit(Stage stage, const Target& target,
   CODETTA_TRY(const driver::SizeSets sizes, driver::size_sets(size_hints));
   planned.hints = sizes.sets.front();
   planned.tuning = driver::load_user_tuning(*planned.context, state_->user_sources, planned.target);
+  planned.times = driver::load_program_times(*planned.context, *state_, planned.target, planned.hints);
   CODETTA_TRY(const plan::Plan plan, driver::plan_of(planned));
-  return stage == Stage::Plan ? plan::to_string(plan) : plan::memory_text(plan);
+  return plan::to_string(plan);
 }
 
 Result<ProgramShapes> Program::shapes(const std::vector<NamedArgument>& arguments) const {
@@ -331,7 +337,7 @@ struct ForSizes {
 Result<ForSizes> planned_for(std::shared_ptr<const driver::ProgramState> program,
                              std::shared_ptr<driver::ContextState> context, const Target& target,
                              const driver::SizeHints& hints, plan::Alignment alignment,
-                             const driver::UserTuning& tuning) {
+                             const driver::UserTuning& tuning, const driver::TuningRecord& times) {
   ForSizes made{std::make_shared<driver::CompiledProgramState>(), {}};
   made.state->program = std::move(program);
   made.state->context = std::move(context);
@@ -339,6 +345,7 @@ Result<ForSizes> planned_for(std::shared_ptr<const driver::ProgramState> program
   made.state->hints = hints;
   made.state->alignment = alignment;
   made.state->tuning = tuning;
+  made.state->times = times;
   CODETTA_TRY(made.package, driver::package_of(*made.state));
   return made;
 }
@@ -453,8 +460,8 @@ static Result<std::string> python_module(const driver::CompiledProgramState& sta
         }))
       continue;
     if (alignment == Alignment::Empty && !package::misses_stores(*all.back())) break;
-    CODETTA_TRY(ForSizes one,
-                planned_for(state.program, state.context, state.target, state.hints, alignment, state.tuning));
+    CODETTA_TRY(ForSizes one, planned_for(state.program, state.context, state.target, state.hints, alignment,
+                                          state.tuning, state.times));
     CODETTA_CHECK_OK(load(one, nullptr));  // which passes over what spills, where the device is there
     if (all.empty() || !(*all.back() == *one.state->package)) all.push_back(one.state->package);
   }
@@ -472,8 +479,10 @@ Result<CompiledProgram> driver::compile_with(const Program& program, const Targe
   std::vector<ForSizes> all;
   std::vector<size_t> taken;
   for (const SizeHints& hints : sizes.sets) {
-    CODETTA_TRY(ForSizes planned, planned_for(Program::Access::state(program), context.shared_state(), target, hints,
-                                              plan::Alignment::Hinted, tuning));
+    const auto& made = Program::Access::state(program);
+    const TuningRecord times = load_program_times(*context.shared_state(), *made, target, hints);
+    CODETTA_TRY(ForSizes planned,
+                planned_for(made, context.shared_state(), target, hints, plan::Alignment::Hinted, tuning, times));
     const auto same =
         std::find_if(all.begin(), all.end(), [&](const ForSizes& one) { return one.package == planned.package; });
     taken.push_back(static_cast<size_t>(same - all.begin()));
@@ -604,7 +613,8 @@ Result<std::shared_ptr<const driver::CompiledProgramState>> less_aligned(const d
   const auto known = state.less_aligned.find(*alignment);
   if (known != state.less_aligned.end()) return known->second;
   if (!may_compile) return none;
-  auto made = planned_for(state.program, state.context, state.target, state.hints, *alignment, state.tuning);
+  auto made =
+      planned_for(state.program, state.context, state.target, state.hints, *alignment, state.tuning, state.times);
   const Result<void> loaded = made ? load(*made, nullptr) : Result<void>(made.error());
   const bool switched_off = !loaded && loaded.error().code() == static_cast<uint16_t>(diag::Code::jit_disabled);
   if (!switched_off) CODETTA_CHECK_OK(loaded);
@@ -752,8 +762,10 @@ Result<std::string> CompiledProgram::html_report() const {
   const plan::EmittedKernels emitted =
       driver::emitted_kernels(*state_->package, driver::kernels_of(plan, *state_->package));
   const driver::Roofline roofline = driver::roofline(plan, state_->context->machine(state_->target), state_->hints);
-  return driver::program_page(state_->program->function, state_->program->graph, optimized, plan, roofline, source,
-                              plan::explain_text(plan, state_->program->function.name, emitted, state_->hints));
+  const driver::WorkspaceReport workspace =
+      driver::workspace_report(plan, *state_->package, state_->hints, *state_->context);
+  return driver::program_page(state_->program->function, state_->program->graph, optimized, plan, workspace, roofline,
+                              source, plan::explain_text(plan, state_->program->function.name, emitted, state_->hints));
 }
 
 Result<std::string> CompiledProgram::emit(Stage stage) const {
@@ -768,7 +780,8 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
     }
     case Stage::Memory: {
       CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));
-      return plan::memory_text(plan);
+      return driver::memory_text(plan,
+                                 driver::workspace_report(plan, *state_->package, state_->hints, *state_->context));
     }
     case Stage::Source: {
       CODETTA_TRY(const plan::Plan plan, driver::plan_of(*state_));

@@ -32,7 +32,8 @@ struct CompiledProgramState {
   Target target;
   SizeHints hints;
   plan::Alignment alignment = plan::Alignment::Hinted;
-  UserTuning tuning{};  // what decides configurations of the user's kernels, as it was when it was compiled
+  UserTuning tuning{};   // what decides configurations of the user's kernels, as it was when it was compiled
+  TuningRecord times{};  // what decides other kernels, and what is one of them; likewise
   package::PackageRef package;
   std::vector<runtime::KernelEntry> entries;
   double compile_seconds = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/default_floats.hpp"
 #include "driver/html.hpp"
@@ -126,6 +127,25 @@ void add_memory(Page& page, const plan::Plan& plan) {
   page.table({"temporary", "bytes", "kernels", "offset", ""}, rows);
 }
 
+// Behind the temporaries, at one place: launches take turns.
+void add_scratch(Page& page, const driver::WorkspaceReport& report) {
+  for (size_t d = 0; d < report.devices.size(); ++d) {
+    const driver::WorkspaceReport::Place& place = report.devices[d];
+    page.text(
+        fmt::format("The workspace{} takes {} bytes{}: {} for temporaries, {} that launches need while they run, "
+                    "and {} for their counters.",
+                    report.devices.size() > 1 ? fmt::format(" of device {}", d) : std::string(), place.bytes(),
+                    report.symbolic ? " with the hinted sizes" : "", place.temporaries, place.scratch, place.counters));
+  }
+  if (report.launches.empty()) return;
+  Rows rows;
+  for (const driver::WorkspaceReport::Launch& launch : report.launches) {
+    rows.push_back({launch.kernel, fmt::format("{}", launch.bytes), fmt::format("{}", launch.counter_bytes),
+                    fmt::format("{}", fmt::join(launch.origins, "; "))});
+  }
+  page.table({"launch", "scratch bytes", "counter bytes", "lines"}, rows);
+}
+
 void add_roofline(Page& page, const driver::Roofline& roofline) {
   page.section("Roofline");
   page.text(
@@ -173,8 +193,9 @@ void add_kernel_sources(Page& page, std::string_view listing) {
 }  // namespace
 
 std::string driver::program_page(const ir::ProgramFunction& function, const ir::Graph& bound,
-                                 const opt::Optimized& optimized, const plan::Plan& plan, const Roofline& roofline,
-                                 std::string_view source, std::string_view explained) {
+                                 const opt::Optimized& optimized, const plan::Plan& plan,
+                                 const WorkspaceReport& workspace, const Roofline& roofline, std::string_view source,
+                                 std::string_view explained) {
   Page page(fmt::format("Codetta: {}", function.name));
   page.section("Program");
   page.code(text_of(function.source));
@@ -209,6 +230,7 @@ std::string driver::program_page(const ir::ProgramFunction& function, const ir::
   page.code(explained);
   page.section("Memory");
   add_memory(page, plan);
+  add_scratch(page, workspace);
   add_graphs(page, bound, optimized.graph, optimized.passes);
   page.section("Plan");
   page.code(plan::to_string(plan));

@@ -17,6 +17,7 @@
 #include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
 #include "driver/trial.hpp"
+#include "driver/tune_whole.hpp"
 #include "driver/user_calls.hpp"
 #include "driver/user_tuning.hpp"
 #include "opt/passes.hpp"
@@ -382,21 +383,12 @@ class ProgramTuning {
 };
 
 }  // namespace
-}  // namespace driver
 
-Result<TuneReport> tune(const Program& program, const std::vector<NamedArgument>& arguments, const Target& target,
-                        const TuneOptions& options, Context& context) {
-  const base::DefaultFloats floats;
-  CODETTA_CHECK_OK(driver::check_tune_options(options));
-  driver::ContextState& state = *context.shared_state();
-  CODETTA_TRY(const Target resolved, driver::resolve_target(state, target));
-  CODETTA_CHECK_OK(state.check_runs(resolved));
-  CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
-  const driver::ProgramState& made = *Program::Access::state(program);
-  if (const auto fit = driver::check_numbers(made.graph, arguments); !fit)
-    return driver::placed(fit.error(), made.function);
-  return driver::ProgramTuning(Program::Access::state(program), arguments, resolved, shapes.symbols, options, context)
-      .run();
+Result<TuneReport> tune_configurations_of(const Program& program, const std::vector<NamedArgument>& arguments,
+                                          const Target& target, const SizeHints& sizes, const TuneOptions& options,
+                                          Context& context) {
+  return ProgramTuning(Program::Access::state(program), arguments, target, sizes, options, context).run();
 }
 
+}  // namespace driver
 }  // namespace codetta

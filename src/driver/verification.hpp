@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codetta/numerics.hpp"
+#include "codetta/program.hpp"
 #include "driver/context.hpp"
 #include "driver/problem.hpp"
 #include "oracle/oracle.hpp"
@@ -24,6 +25,9 @@ oracle::OracleOptions gpu_options(const Target& target, int64_t k);
 // How the target computes the operations of a program, for these sizes.
 oracle::OracleOptions program_options(const Target& target, const ir::Graph& graph, const Numerics& numerics,
                                       const std::vector<std::pair<std::string, int64_t>>& symbols);
+// verify() of a program; driver/verify_program.cpp.
+Result<VerifyReport> verify_program(const Program& program, const std::vector<NamedArgument>& arguments,
+                                    const Target& target, const VerifyOptions& options, ContextState& context);
 // What this mode lets products of f32 and of 8-bit floats lose on GPUs of NVIDIA's, whose kernels alone take it.
 void permit(MathMode math, oracle::OracleOptions& how);
 // By function what the oracle takes for its call, while `given` lives. Errors: E0311 where it was called several times;

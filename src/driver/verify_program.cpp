@@ -176,8 +176,11 @@ oracle::OracleOptions program_options(const Target& target, const ir::Graph& gra
 Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgument>& arguments, const Target& wanted,
                             const VerifyOptions& options, Context& context) {
   const base::DefaultFloats floats;
-  using namespace driver;
-  ContextState& state = *context.shared_state();
+  return driver::verify_program(program, arguments, wanted, options, *context.shared_state());
+}
+
+Result<VerifyReport> driver::verify_program(const Program& program, const std::vector<NamedArgument>& arguments,
+                                            const Target& wanted, const VerifyOptions& options, ContextState& state) {
   const ir::Graph& graph = Program::Access::state(program)->graph;
   CODETTA_TRY(const Target target, resolve_target(state, wanted));
   CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));

@@ -60,6 +60,18 @@ class JsonPrinter : ExplainView {
                                        {"bytes_again", bytes_json(shared.again)},
                                        {"code", code_json(static_cast<uint16_t>(diag::Code::second_product))},
                                        {"text", shared_text(shared)}});
+    out["measured"] = Json::array();
+    for (const Decision& decision : plan_.decisions) {
+      if (!decision.measured) continue;
+      const auto time = [](double microseconds) { return microseconds > 0 ? Json(microseconds) : Json(); };
+      out["measured"].push_back(
+          {{"decision", decision.key},
+           {"value", decision.nested ? Json() : Json(value_name(decision.node))},
+           {"picked", decision.is_apart ? "apart" : "together"},
+           {"way", way_of(decision.question, decision.is_apart)},
+           {"program_us", {{"together", time(decision.choice.together_us)}, {"apart", time(decision.choice.apart_us)}}},
+           {"estimated_us", {{"together", decision.together}, {"apart", decision.apart}}}});
+    }
     const MemoryReport& memory = plan_.memory.report;
     out["totals"] = {{"kernels_launched", facts_.launched},
                      {"kernels_distinct", emitted_.defined},

@@ -62,7 +62,9 @@ class TextPrinter : ExplainView {
     if (plan_.numerics.math != MathMode::Strict) out += fmt::format("math: {}\n", math_mode_name(plan_.numerics.math));
     out += devices_text();
     for (const size_t k : facts_.order) out += "\n" + kernel_text(k);
-    out += "\n" + not_fused_text() + "\n" + totals_text();
+    out += "\n" + not_fused_text() + "\n";
+    if (const std::string measured = measured_text(); !measured.empty()) out += measured + "\n";
+    out += totals_text();
     return out;
   }
 
@@ -227,6 +229,21 @@ class TextPrinter : ExplainView {
     return unmeasured == 0 ? out : out + fmt::format("             not measured: {}\n", unmeasured);
   }
 
+  // By times of the whole program, the fastest first.
+  [[nodiscard]] static std::string picked_by_time(const std::vector<Candidate>& candidates, const Candidate& chosen) {
+    std::vector<const Candidate*> others;
+    for (const Candidate& one : candidates) {
+      if (&one != &chosen && one.measured) others.push_back(&one);
+    }
+    std::stable_sort(others.begin(), others.end(),
+                     [](const Candidate* a, const Candidate* b) { return *a->measured < *b->measured; });
+    std::string out = fmt::format("  picked   {}, with which the program took {:.2f} us measured, of {} candidates\n",
+                                  chosen.name, *chosen.measured, candidates.size());
+    for (const Candidate* one : others)
+      out += fmt::format("             {}, {:.2f} us measured\n", one->name, *one->measured);
+    return out;
+  }
+
   [[nodiscard]] static std::string picked_text(const PlannedKernel& kernel) {
     const auto& candidates = kernel.discovery.candidates;
     if (kernel.chosen >= candidates.size()) return "  picked   nothing\n";
@@ -234,6 +251,7 @@ class TextPrinter : ExplainView {
     if (kernel.user) {  // what a source takes is not known
       return picked_configuration(candidates, kernel.chosen);
     }
+    if (chosen.measured) return picked_by_time(candidates, chosen);
     std::string out = fmt::format("  picked   {}, {:.2f} us estimated", chosen.name, chosen.microseconds);
     const Candidate* next = nullptr;
     for (size_t c = 0; c < candidates.size() && next == nullptr; ++c) {
@@ -268,6 +286,26 @@ class TextPrinter : ExplainView {
     for (const SharedFactor& shared : facts_.shared)
       out += fmt::format("  {}{}\n", code(static_cast<uint16_t>(diag::Code::second_product)), shared_text(shared));
     return out;
+  }
+
+  // Decisions that a measurement took, with the program's time either way.
+  [[nodiscard]] std::string measured_text() const {
+    std::string out;
+    for (const Decision& decision : plan_.decisions) {
+      if (!decision.measured) continue;
+      const auto time = [](double microseconds) {
+        return microseconds > 0 ? fmt::format("{:.2f} us", microseconds) : std::string("not measured");
+      };
+      const double model = decision.is_apart ? decision.together - decision.apart : decision.apart - decision.together;
+      const double taken = decision.is_apart ? decision.choice.apart_us : decision.choice.together_us;
+      const double other = decision.is_apart ? decision.choice.together_us : decision.choice.apart_us;
+      out += fmt::format(
+          "  {}{}: {}, the program {} measured; {}, {}{}\n", decision.nested ? decision.key : value_name(decision.node),
+          decision.nested ? "" : fmt::format(", {}", name_of(decision.question)),
+          way_of(decision.question, decision.is_apart), time(taken), way_of(decision.question, !decision.is_apart),
+          time(other), model < 0 ? ". The cost model would have chosen that" : "");
+    }
+    return out.empty() ? out : "measured\n" + out;
   }
 
   [[nodiscard]] std::string totals_text() const {

@@ -11,6 +11,7 @@
 #include "package/package.hpp"
 #include "plan/account.hpp"
 #include "plan/candidates.hpp"
+#include "plan/choices.hpp"
 #include "plan/memory.hpp"
 
 namespace codetta::plan {
@@ -98,9 +99,10 @@ struct Plan {
   uint32_t result_count = 0;  // results of externs that allocate
   MemoryProblem temporaries;  // what was asked of the memory plan; MemoryRequest::buffer indexes `buffers`
   MemoryPlan memory;
-  std::vector<FusionNote> notes;  // in the order of the decisions
-  size_t tries = 0;               // of kernels while they were found, in branches and loops, too
-  Numerics numerics{};            // of programs; where it is strict, no epilogue contracts
+  std::vector<FusionNote> notes;    // in the order of the decisions
+  std::vector<Decision> decisions;  // by what they would take, in the order of their keys
+  size_t tries = 0;                 // of kernels while they were found, in branches and loops, too
+  Numerics numerics{};              // of programs; where it is strict, no epilogue contracts
 };
 
 // What kernels of GPUs may rely on that copy several elements at a time.
@@ -121,11 +123,12 @@ Result<Plan> plan_gemm(const ir::Graph& graph, const GemmShape& shape, const std
 // for writes at indices, extern functions, branches and loops, whose graphs are planned likewise. Transposes of factors
 // are folded into the launch. Symbols without a hint are taken as 512 for ranking only. Errors: E0311 where the target
 // has no step for an operation, E03xx where an operation alone cannot be lowered, and the rejection of the last family
-// where there is no kernel.
+// where there is no kernel. `choices`: decisions that were measured, instead of the cost model's; those that the plan
+// does not come to count for nothing.
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints,
                           const std::vector<UserSource>& user_sources = {}, Alignment alignment = Alignment::Hinted,
-                          const Numerics& numerics = {});
+                          const Numerics& numerics = {}, const Choices& choices = {});
 
 // The memory plan for people, for `emit --what=memory`, and as a part of explain's JSON.
 std::string memory_text(const Plan& plan);

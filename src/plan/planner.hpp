@@ -41,8 +41,9 @@ class ProgramPlanner {
  public:
   using Hints = std::vector<std::pair<std::string, int64_t>>;
   ProgramPlanner(const ir::Graph& graph, const Target& target, const MachineFacts& machine, const Hints& hints,
-                 const std::vector<UserSource>& sources, Alignment alignment, const Numerics& numerics)
-      : graph_(graph), machine_(machine), hints_(hints), sources_(sources), alignment_(alignment) {
+                 const std::vector<UserSource>& sources, Alignment alignment, const Numerics& numerics,
+                 const Choices& choices)
+      : graph_(graph), machine_(machine), hints_(hints), sources_(sources), alignment_(alignment), choices_(choices) {
     plan_.target = target;
     plan_.numerics = numerics;
   }
@@ -66,11 +67,14 @@ class ProgramPlanner {
   // Of tensors of the caller's, which are row-major on Metal.
   [[nodiscard]] bool anywhere() const { return plan_.target.backend != Backend::metal && alignment_ >= Alignment::Any; }
   [[nodiscard]] bool lies_anywhere(const ir::Graph& graph, ir::NodeId source) const;
+  // Whether what the question is about is done apart, and for the plan's list that it was asked.
+  bool is_apart(const GraphScope& scope, Question question, ir::NodeId node, double together, double apart,
+                bool by_model) const;
   // By product: what computing reductions of its rows for a later product adds to it, in microseconds.
   using StatisticsCosts = std::map<ir::NodeId, double>;
   [[nodiscard]] std::optional<Rejection> better_by_map(const GraphScope& scope, const KernelRegion& region,
                                                        const Candidate& together, StatisticsCosts& statistics_us) const;
-  [[nodiscard]] std::optional<Rejection> better_behind(const ir::Graph& graph, const KernelRegion& region,
+  [[nodiscard]] std::optional<Rejection> better_behind(const GraphScope& scope, const KernelRegion& region,
                                                        const Candidate& together) const;
   // What discover() says, once for each program and shape: the rounds of find_regions ask for the same again and again.
   [[nodiscard]] const Discovery& discovered(const package::EpilogueProgram& program, const GemmShape& shape) const;
@@ -162,6 +166,8 @@ class ProgramPlanner {
   const Hints& hints_;
   const std::vector<UserSource>& sources_;
   const Alignment alignment_;
+  const Choices& choices_;
+  mutable std::map<std::string, Decision> decisions_;  // by key
   Plan plan_;
   UnitProgram units_;
   uint32_t device_ = 0;                                // of the region that is added

@@ -51,6 +51,7 @@ Result<Plan> ProgramPlanner::run() {
   define_symbols(plan_.buffers, plan_.steps);
   add_all_guards();
   add_user_strides();
+  for (auto& [key, decision] : decisions_) plan_.decisions.push_back(std::move(decision));
   CODETTA_CHECK_OK(schedule(plan_, units_, [this](const Dim& dim) { return hint(dim); }));
   if (plan_.numerics.strict) {
     for (PlannedKernel& kernel : plan_.kernels) {
@@ -104,7 +105,12 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   CODETTA_TRY(options.hooks, hooks_of(graph));
   options.devices = scope.devices;
   options.size = [this](const Dim& dim) { return hint(dim); };
-  if (gpu) options.map_us = [this](const LoweredMap& map) { return selection_us(map); };
+  if (gpu) {
+    options.map_us = [this](const LoweredMap& map) { return selection_us(map); };
+    options.selects = [this, &scope](NodeId join, double together, double apart) {
+      return !is_apart(scope, Question::Join, join, together, apart, together >= apart);
+    };
+  }
   if (plan_.target.backend == Backend::cuda) find_factor_rows(scope);
   if (cpu) {
     scope.reads = read_bytes(graph, options.size);
@@ -124,7 +130,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
       if (auto no = better_in_front(scope, region, discovery.candidates[0], statistics_us)) return no;
     }
     if (region.statistics) return better_by_map(scope, region, discovery.candidates[0], statistics_us);
-    return region.more.empty() ? better_behind(graph, region, discovery.candidates[0])
+    return region.more.empty() ? better_behind(scope, region, discovery.candidates[0])
                                : better_apart(scope, region, discovery.candidates[0]);
   };
   CODETTA_TRY(ProgramRegions regions, find_regions(graph, refuses, options));
@@ -249,6 +255,29 @@ const Discovery& ProgramPlanner::discovered(const package::EpilogueProgram& prog
       ->second.discovery;
 }
 
+// What a measurement says, else the cost model. Asked again of the same node, as what is cut off around it changes, the
+// last answer stands.
+bool ProgramPlanner::is_apart(const GraphScope& scope, Question question, NodeId node, double together, double apart,
+                              bool by_model) const {
+  const bool nested = scope.block != 0;
+  Decision decision{fmt::format("{} {}%{}", name_of(question), nested ? std::to_string(scope.block) : "", node.index()),
+                    question,
+                    node,
+                    nested,
+                    together,
+                    apart,
+                    by_model};
+  if (const auto known = choices_.find(decision.key); known != choices_.end()) {
+    decision.is_apart = known->second.apart;
+    decision.measured = true;
+    decision.choice = known->second;
+  }
+  const bool result = decision.is_apart;
+  std::string key = decision.key;
+  decisions_.insert_or_assign(std::move(key), std::move(decision));
+  return result;
+}
+
 // Why factors are better stored in front of the product than made by it, for every tile that reads them.
 std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope, const KernelRegion& region,
                                                          const Candidate& inside,
@@ -269,7 +298,8 @@ std::optional<Rejection> ProgramPlanner::better_in_front(const GraphScope& scope
   if (plain.candidates.empty()) return std::nullopt;
   const double product = plain.candidates[0].microseconds;
   // Reductions that may take less behind an earlier product are tried there before the factor is given up.
-  if ((untried ? 0 : beside) + inside.microseconds <= *in_front + product) return std::nullopt;
+  const double made = (untried ? 0 : beside) + inside.microseconds, apart = *in_front + product;
+  if (!is_apart(scope, Question::Factors, *region.matmul, made, apart, made > apart)) return std::nullopt;
   return Rejection{static_cast<uint16_t>(diag::Code::outside_product),
                    {},
                    fmt::format("made by the product, again for each tile that reads it, {:.1f} us ({}){}; stored in "
@@ -295,7 +325,8 @@ std::optional<Rejection> ProgramPlanner::better_by_map(const GraphScope& scope, 
   const Candidate& alone = plain.candidates[0];
   const double rest = region.statistics->rest ? map_us(*region.statistics->rest).value_or(0) : 0;
   statistics_us[*region.matmul] = together.microseconds + rest - alone.microseconds;
-  if (together.microseconds + rest < alone.microseconds + *map) return std::nullopt;
+  const double by_product = together.microseconds + rest, by_map = alone.microseconds + *map;
+  if (!is_apart(scope, Question::Rows, *region.matmul, by_product, by_map, by_product >= by_map)) return std::nullopt;
   return Rejection{
       static_cast<uint16_t>(diag::Code::better_behind),
       {},
@@ -313,8 +344,9 @@ GpuFacts ProgramPlanner::facts_of_gpu() const {
 
 // Why what a GPU does behind row reductions is better cut off: later phases of a product read its accumulators from
 // memory, each of them all; a map reads once what it is handed, and finishes rows in the caches.
-std::optional<Rejection> ProgramPlanner::better_behind(const ir::Graph& graph, const KernelRegion& region,
+std::optional<Rejection> ProgramPlanner::better_behind(const GraphScope& scope, const KernelRegion& region,
                                                        const Candidate& together) const {
+  const ir::Graph& graph = scope.graph;
   const package::EpilogueProgram& program = region.lowered.program;
   const Backend backend = plan_.target.backend;
   if ((backend != Backend::cuda && backend != Backend::hip) || program.split.ways != 1) return std::nullopt;
@@ -335,7 +367,7 @@ std::optional<Rejection> ProgramPlanner::better_behind(const ir::Graph& graph, c
       static_cast<double>(shape.batch) * static_cast<double>(shape.rows) * static_cast<double>(shape.cols);
   const double apart = map_launch_us(program, shape, gpu.sms) +
                        elements * (behind->handed_over + behind->read + behind->stored) / gpu.memory_rate / 1000;
-  if (apart >= later) return std::nullopt;
+  if (!is_apart(scope, Question::Behind, *region.matmul, later, apart, apart < later)) return std::nullopt;
   return Rejection{
       static_cast<uint16_t>(diag::Code::better_behind),
       {},
@@ -450,7 +482,9 @@ std::optional<Rejection> ProgramPlanner::better_apart(const GraphScope& within, 
   if (discovery.candidates.empty()) return std::nullopt;
   const auto count = static_cast<double>(region.more.size() + 1);
   apart += count * discovery.candidates[0].microseconds;
-  if (together.microseconds <= apart) return std::nullopt;
+  if (!is_apart(within, Question::Products, *region.matmul, together.microseconds, apart,
+                together.microseconds > apart))
+    return std::nullopt;
   return Rejection{static_cast<uint16_t>(diag::Code::second_product),
                    {},
                    fmt::format("{} products of one factor as one kernel would take {:.1f} us, one by one {:.1f} us",
@@ -684,8 +718,9 @@ void ProgramPlanner::add_all_guards() {
 
 Result<Plan> plan_program(const ir::Graph& graph, const Target& target, const MachineFacts& machine,
                           const std::vector<std::pair<std::string, int64_t>>& size_hints,
-                          const std::vector<UserSource>& user_sources, Alignment alignment, const Numerics& numerics) {
-  return ProgramPlanner(graph, target, machine, size_hints, user_sources, alignment, numerics).run();
+                          const std::vector<UserSource>& user_sources, Alignment alignment, const Numerics& numerics,
+                          const Choices& choices) {
+  return ProgramPlanner(graph, target, machine, size_hints, user_sources, alignment, numerics, choices).run();
 }
 
 }  // namespace codetta::plan

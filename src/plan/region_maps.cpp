@@ -183,8 +183,8 @@ bool RegionFinder::selects(NodeId join) {
   for (const NodeId node : joins) selected_[node.index()] = true;
   const auto lowered = try_map(whole, nullptr);
   const auto own = lowered ? options_.map_us(*lowered) : std::nullopt;
-  const bool better =
-      own && apart && *own < *apart && !misses(lowered->program, false, lowered->batch, lowered->rows, lowered->cols);
+  const bool better = own && apart && !misses(lowered->program, false, lowered->batch, lowered->rows, lowered->cols) &&
+                      options_.selects(join, *own, *apart);
   if (!better) selected_ = others;
   decided_joins_.emplace(key, better);
   return better;

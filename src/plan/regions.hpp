@@ -160,6 +160,9 @@ struct RegionOptions {
   // Microseconds of a map, by the cost model. Where there is one, a map that chooses parts of a join by the element's
   // position is tried against those that store each part where it belongs.
   std::function<std::optional<double>(const LoweredMap&)> map_us{};
+  // Whether it is to choose, by what that takes and what the others take.
+  std::function<bool(ir::NodeId join, double chosen, double stored)> selects =
+      [](ir::NodeId, double chosen, double stored) { return chosen < stored; };
 };
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).

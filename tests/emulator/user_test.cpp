@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "emulator/hip_context.hpp"
+#include "support/tune_own.hpp"
 #include "types/convert.hpp"
 
 namespace codetta {
@@ -184,7 +185,7 @@ TEST_F(HipUser, ConfigurationsAreTuned) {
                               .value();
   const DeviceTensor x = there(random(f32, {3, 70}, 5)), y = DeviceTensor::make(*device_, f32, {3, 70}).value();
   const std::vector<NamedArgument> arguments{{"x", x.view()}, {"by", 0.5}, {"y", y.view()}};
-  const auto report = tune(program, arguments, hip_, {.budget_seconds = 300}, *context_);
+  const auto report = test::tune_own(program, arguments, hip_, {.budget_seconds = 300}, *context_);
   ASSERT_TRUE(report) << report.error().render();
   ASSERT_EQ(report->results.size(), 5U);
   std::map<std::string, std::string> failures;
@@ -201,6 +202,33 @@ TEST_F(HipUser, ConfigurationsAreTuned) {
   EXPECT_NE(plan.find("* user_scale_W_1 "), std::string::npos) << plan;
   const auto ran = compile(program, hip_, {{"m", 3}, {"n", 70}}, *context_).value().run(arguments);
   ASSERT_TRUE(ran) << ran.error().render();
+}
+
+// What a program is made of is timed on a GPU over the caller's tensors there, and what wins is right by the oracle.
+TEST_F(HipUser, ProgramsAreTuned) {
+  const Program program = Program::parse(
+                              "def f(x: f32[\"m\", 64], a: f32[64, 32], b: f32[64, 32], w: f32[32, 16]):\n"
+                              "    h = relu(x @ a) * (x @ b)\n    y = softmax(h @ w, dim=-1)\n    return y\n",
+                              "p.py")
+                              .value();
+  const DeviceTensor x = there(random(f32, {12, 64}, 5)), a = there(random(f32, {64, 32}, 6)),
+                     b = there(random(f32, {64, 32}, 7)), w = there(random(f32, {32, 16}, 8)),
+                     y = DeviceTensor::make(*device_, f32, {12, 16}).value();
+  const std::vector<NamedArgument> arguments{
+      {"x", x.view()}, {"a", a.view()}, {"b", b.view()}, {"w", w.view()}, {"y", y.view()}};
+  const auto report = tune(program, arguments, hip_, {.budget_seconds = 60, .max_candidates = 2}, *context_);
+  ASSERT_TRUE(report) << report.error().render();
+  ASSERT_FALSE(report->results.empty()) << report->note;
+  for (const TuneResult& result : report->results) {
+    EXPECT_EQ(result.failure, "") << result.call << ", " << result.kernel;
+    EXPECT_GT(result.microseconds, 0) << result.call;
+  }
+  const auto compiled = compile(program, hip_, {{"m", 12}}, *context_);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  ASSERT_TRUE(compiled->run(arguments));
+  const auto checked = verify(program, arguments, hip_, {}, *context_);
+  ASSERT_TRUE(checked) << checked.error().render();
+  EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
 }
 
 }  // namespace

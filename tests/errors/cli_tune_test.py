@@ -120,6 +120,60 @@ def interrupted(folder):
         FAILURES.append(f"tune of a program ended by Ctrl-C kept nothing:\n{out}{err}")
 
 
+PRODUCTS = 'def g(x: f32["n", 64], a: f32[64, 48], b: f32[64, 48]):\n    y = relu(x @ a) * (x @ b)\n    return y\n'
+
+
+def whole(folder):
+    """What a program is made of: timed, kept, told by explain, taken by runs; nothing unasked."""
+    (folder / "g.py").write_text(PRODUCTS)
+    cache, other = ["--cache-dir", folder / "whole"], ["--cache-dir", folder / "whole2"]
+    program = [folder / "g.py", *cache]
+    if "measured" in expect(0, "picked", "explain", *program, "--hint", "n=40").stdout:
+        FAILURES.append("something is measured unasked")
+    text = expect(0, "; kept in ", "tune", *program, "--dim", "n=40", "--budget", 30, "--candidates", 3).stdout
+    if "kernel 0: " not in text or "g.py:2" not in text:
+        FAILURES.append(f"tune of a program does not say what it times:\n{text}")
+    done = json.loads(expect(0, "", "tune", *program, "--dim", "n=40", "--budget", 30, "--candidates", 3, "--json").stdout)
+    calls = {}
+    for one in done["results"]:
+        calls.setdefault(one["call"], []).append(one)
+    kernels = [results for call, results in calls.items() if call.startswith("kernel ")]
+    if not done["complete"] or not kernels or any(one["failure"] or one["median_us"] <= 0 for one in done["results"]):
+        FAILURES.append(f"tune of a program: {done}")
+    explained = json.loads(expect(0, "", "explain", *program, "--hint", "n=40", "--json").stdout)
+    picked = [kernel["picked"] for kernel in explained["kernels"]]
+    if any(results[0]["kernel"] not in picked for results in kernels):
+        FAILURES.append(f"explain picks {picked} of {kernels}")
+    for decision in explained["measured"]:
+        times = decision["program_us"]
+        if (times["apart"] < times["together"]) != (decision["picked"] == "apart"):
+            FAILURES.append(f"a decision by time: {decision}")
+    times = folder / "whole.txt"
+    expect(0, "exported", "tune", *cache, "--export", times)
+    expect(0, "1 problem imported", "tune", *other, "--import", times)
+    if json.loads(expect(0, "", "explain", folder / "g.py", *other, "--hint", "n=40", "--json").stdout) != explained:
+        FAILURES.append("times in another cache are not taken")
+    expect(0, "pass", "run", *program, "--dim", "n=40", "--check")
+    tuned = expect(0, "run  ", "run", folder / "g.py", "--cache-dir", folder / "whole3", "--dim", "n=24", "--tune", "--budget", 30)
+    if "tuned: " not in tuned.stderr or "measured" not in expect(0, "", "explain", folder / "g.py", "--cache-dir", folder / "whole3", "--hint", "n=24").stdout:
+        FAILURES.append(f"run --tune: {tuned.stdout}{tuned.stderr}")
+    expect(2, "--tune and --hint exclude each other", "run", *program, "--dim", "n=40", "--hint", "n=40", "--tune")
+    expect(2, "--tune", "run", *program, "--dim", "n=40", "--budget", 3)
+
+
+def memory(folder):
+    """Text and JSON say the same."""
+    words = ["emit", folder / "g.py", "--cache-dir", folder / "whole", "--what=memory", "--hint", "n=24"]
+    text = expect(0, "workspace: ", *words).stdout
+    said = json.loads(expect(0, "", *words, "--json").stdout)["memory"]
+    run_of = json.loads(expect(0, "", "run", folder / "g.py", "--cache-dir", folder / "whole", "--dim", "n=24", "--json").stdout)
+    if f"workspace: {said['workspace']['devices'][0]['bytes']} bytes" not in text or run_of["workspace_bytes"] != said["workspace"]["devices"][0]["bytes"]:
+        FAILURES.append(f"memory of a program: {said['workspace']}, a run takes {run_of['workspace_bytes']}\n{text}")
+    gemm = ["emit", "--m", 5, "--n", 7, "--k", 3, "--what=memory", "--cache-dir", folder / "whole"]
+    if "workspace" not in json.loads(expect(0, "", *gemm, "--json").stdout)["memory"] or "workspace: " not in expect(0, "", *gemm).stdout:
+        FAILURES.append("memory of a GEMM")
+
+
 def main():
     with tempfile.TemporaryDirectory() as path:
         folder = pathlib.Path(path)
@@ -131,6 +185,8 @@ def main():
         built(folder)
         refused(folder, cache)
         interrupted(folder)
+        whole(folder)
+        memory(folder)
     return outcome()
 
 

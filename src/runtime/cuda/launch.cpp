@@ -129,11 +129,48 @@ std::vector<gpu::Operand> Launch::operands(const Bindings& bindings) const {
 
 Result<Launch> Launch::make(const package::Package& package, const package::LaunchKernel& step,
                             const Bindings& bindings, ModuleRef module, const Symbols& symbols, bool& unaligned) {
+  CODETTA_TRY(Launch launch, planned(package, step, bindings, symbols, unaligned));
+  launch.module_ = std::move(module);
+  CODETTA_TRY(const bool zero, launch.needs_zero(bindings));
+  CODETTA_CHECK_OK(launch.plan_entries());
+  CODETTA_CHECK_OK(launch.plan_workspace(zero));
+  return launch;
+}
+
+Result<LaunchRoom> Launch::room(const package::Package& package, const package::LaunchKernel& step,
+                                const Bindings& bindings, const Symbols& symbols, int multiprocessors) {
+  bool unaligned = false;
+  CODETTA_TRY(Launch launch, planned(package, step, bindings, symbols, unaligned));
+  const shared::Kernel& kernel = launch.tables_.get();
+  LaunchRoom room;
+  if (kernel.stream_k && step.product) {
+    const int64_t cluster = int64_t{kernel.cluster_m} * kernel.cluster_n;
+    const int64_t units = launch.plan_.blocks * shared::ceil_div(launch.plan_.problem.k, kernel.tile_k);
+    launch.plan_.gemm_blocks = std::min(units, std::max(multiprocessors / cluster, int64_t{1}) * cluster);
+    room.estimated = true;
+  }
+  CODETTA_TRY(const bool zero, launch.needs_zero(bindings));
+  CODETTA_CHECK_OK(launch.plan_workspace(zero));
+  room.workspace_bytes = launch.workspace_bytes;
+  room.counter_bytes = launch.counter_bytes();
+  return room;
+}
+
+Result<void> Launch::plan_workspace(bool zero) {
+  shared::Trouble trouble;
+  reserved_.resize(kernel_->epilogue.reductions.size());
+  if (!shared::plan_workspace(tables_.get(), zero, plan_, reserved_.data(), trouble)) return error_of(trouble);
+  workspace_bytes = plan_.workspace;
+  return {};
+}
+
+// All that the device has no part in.
+Result<Launch> Launch::planned(const package::Package& package, const package::LaunchKernel& step,
+                               const Bindings& bindings, const Symbols& symbols, bool& unaligned) {
   Launch launch;
   launch.package_ = &package;
   launch.step_ = &step;
   launch.kernel_ = &package.kernels[step.kernel];
-  launch.module_ = std::move(module);
   launch.tables_ = KernelTables(*launch.kernel_, step.product.has_value());
   const shared::Kernel& kernel = launch.tables_.get();
   const package::EpilogueProgram& program = launch.kernel_->epilogue;
@@ -189,11 +226,6 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
       return error_of(trouble);
     }
   }
-  CODETTA_TRY(const bool zero, launch.needs_zero(bindings));
-  CODETTA_CHECK_OK(launch.plan_entries());
-  launch.reserved_.resize(program.reductions.size());
-  if (!shared::plan_workspace(kernel, zero, plan, launch.reserved_.data(), trouble)) return error_of(trouble);
-  launch.workspace_bytes = plan.workspace;
   return launch;
 }
 

@@ -33,6 +33,12 @@ class KernelTables {
 // A trouble of device/host/gpu_plan.h as a diagnostic.
 Error error_of(const codetta::gpu::host::Trouble& trouble);
 
+// What a launch takes of the workspace.
+struct LaunchRoom {
+  int64_t workspace_bytes = 0, counter_bytes = 0;
+  bool estimated = false;  // how many blocks a device holds at once decides it
+};
+
 class Launch {
  public:
   // Looks the entries up, allows their shared memory, checks views, alignment and grid.
@@ -40,6 +46,10 @@ class Launch {
   // `unaligned` is set where another kernel of the program may do.
   static Result<Launch> make(const package::Package& package, const package::LaunchKernel& step,
                              const Bindings& bindings, ModuleRef module, const Symbols& symbols, bool& unaligned);
+  // The same without a device: what such a launch takes, of one with so many multiprocessors, each of which holds a
+  // block where that decides it. Errors: E0610.
+  static Result<LaunchRoom> room(const package::Package& package, const package::LaunchKernel& step,
+                                 const Bindings& bindings, const Symbols& symbols, int multiprocessors);
   // Writes the parameters for these addresses; `counters` has counter_bytes() and `workspace` workspace_bytes, at
   // multiples of 256. Errors: E0649; `unaligned` as above.
   Result<void> resolve(const Bindings& bindings, DeviceAddress counters, DeviceAddress workspace, bool& unaligned);
@@ -63,6 +73,9 @@ class Launch {
     bool packs = false;    // gets the packing in place of parameters_
   };
   Launch() = default;
+  static Result<Launch> planned(const package::Package& package, const package::LaunchKernel& step,
+                                const Bindings& bindings, const Symbols& symbols, bool& unaligned);
+  Result<void> plan_workspace(bool zero);
   Result<bool> needs_zero(const Bindings& bindings) const;
   Result<void> plan_entries();
   // Empty where the kernel makes it; of several products that of the first.

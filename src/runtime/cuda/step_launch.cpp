@@ -99,9 +99,24 @@ Result<void> StepLaunch::plan(const Bindings& bindings) {
   return {};
 }
 
+Result<int64_t> StepLaunch::room(const package::Package& package, const package::Step& step, const Bindings& bindings,
+                                 const Symbols& symbols) {
+  CODETTA_TRY(const StepLaunch launch, planned(package, step, bindings, symbols, Part::Whole));
+  return launch.workspace_bytes;
+}
+
 Result<StepLaunch> StepLaunch::make(const package::Package& package, const package::Step& step,
                                     const Bindings& bindings, const Symbols& symbols, const ModuleRef& module,
                                     Part part) {
+  CODETTA_TRY(StepLaunch launch, planned(package, step, bindings, symbols, part));
+  const package::GpuEntry& entry = package.kernels[*package::steps_kernel(package)].entries[launch.parameters_.index()];
+  CODETTA_TRY(launch.function_, module->function(entry.symbol, 0, 1));
+  launch.function_name_ = entry.symbol;
+  return launch;
+}
+
+Result<StepLaunch> StepLaunch::planned(const package::Package& package, const package::Step& step,
+                                       const Bindings& bindings, const Symbols& symbols, Part part) {
   StepLaunch launch;
   launch.part_ = part;
   launch.package_ = &package;
@@ -127,9 +142,6 @@ Result<StepLaunch> StepLaunch::make(const package::Package& package, const packa
     const TensorView& whole = bindings.tensors[std::get_if<package::Copy>(&step)->source];
     launch.workspace_bytes = (whole.element_count() * dtype_size(whole.dtype()) + 255) / 256 * 256;
   }
-  const package::GpuEntry& entry = package.kernels[*package::steps_kernel(package)].entries[launch.parameters_.index()];
-  CODETTA_TRY(launch.function_, module->function(entry.symbol, 0, 1));
-  launch.function_name_ = entry.symbol;
   return launch;
 }
 

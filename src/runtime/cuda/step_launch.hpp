@@ -48,6 +48,9 @@ class StepLaunch {
   // they do not fit each other, E0603.
   static Result<StepLaunch> make(const package::Package& package, const package::Step& step, const Bindings& bindings,
                                  const Symbols& symbols, const ModuleRef& module, Part part = Part::Whole);
+  // Bytes of the workspace that such a launch takes; nothing is loaded. Errors: E0610, E0603.
+  static Result<int64_t> room(const package::Package& package, const package::Step& step, const Bindings& bindings,
+                              const Symbols& symbols);
   // Writes the parameters for these addresses; `workspace` has workspace_bytes at a multiple of 256. Without `fault`
   // nothing is checked. `number`: what faults of this launch are known by.
   Result<void> resolve(const Bindings& bindings, DeviceAddress workspace, codetta::gpu::Fault* fault, uint32_t number);
@@ -69,6 +72,8 @@ class StepLaunch {
 
  private:
   StepLaunch() = default;
+  static Result<StepLaunch> planned(const package::Package& package, const package::Step& step,
+                                    const Bindings& bindings, const Symbols& symbols, Part part);
   Result<void> plan(const Bindings& bindings);
   [[nodiscard]] codetta::gpu::host::StepView view(uint32_t buffer, const Bindings& bindings) const;
 

@@ -10,6 +10,7 @@
 #include "base/files.hpp"
 #include "driver/agreement.hpp"
 #include "driver/user_tuning.hpp"
+#include "support/tune_own.hpp"
 #include "unit/driver/program_check.hpp"
 
 namespace codetta::test {
@@ -85,7 +86,7 @@ TEST_F(ProgramTune, EachLosesAloneAndTheFastestIsTaken) {
     total = progress.total;
     return true;
   };
-  const auto report = tune(tuned, arguments(32), Target::host(), options, tuning);
+  const auto report = tune_own(tuned, arguments(32), Target::host(), options, tuning);
   ASSERT_TRUE(report) << report.error().render();
   EXPECT_TRUE(report->complete);
   EXPECT_EQ(report->note, "");
@@ -127,7 +128,7 @@ TEST_F(ProgramTune, WhatIsKeptIsWhatTheReportSays) {
   const Program tuned = program();
   TuneOptions options;
   options.max_candidates = 2;
-  const auto report = tune(tuned, arguments(32), Target::host(), options, tuning);
+  const auto report = tune_own(tuned, arguments(32), Target::host(), options, tuning);
   ASSERT_TRUE(report) << report.error().render();
   ASSERT_EQ(report->results.size(), 2U);
   const auto record = driver::load_user_record(*tuning.shared_state(), source_of(tuned), Target::host());
@@ -150,7 +151,7 @@ TEST_F(ProgramTune, WhatFailsNowDoesNotWinByAnOldTime) {
   EXPECT_EQ(picked(tuned, 32, tuning), "user_scaled_WAY_2");
   TuneOptions options;
   options.max_candidates = 3;
-  ASSERT_TRUE(tune(tuned, arguments(32), Target::host(), options, tuning));
+  ASSERT_TRUE(tune_own(tuned, arguments(32), Target::host(), options, tuning));
   EXPECT_NE(picked(tuned, 32, tuning), "user_scaled_WAY_2");
   const auto record = driver::load_user_record(*tuning.shared_state(), source_of(tuned), Target::host());
   EXPECT_EQ(record.find("WAY=2 of " + call_of_32), nullptr);
@@ -169,14 +170,14 @@ TEST_F(ProgramTune, WhatCanNotBeTriedKeepsItsTime) {
   options.threads = 1;
   options.no_jit = true;
   Context closed = Context::make(options).value();
-  const auto refused = tune(tuned, arguments(32), Target::host(), {.max_candidates = 2}, closed);
+  const auto refused = tune_own(tuned, arguments(32), Target::host(), {.max_candidates = 2}, closed);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), 503) << refused.error().render();
   const auto kept = [&] { return driver::load_user_record(*tuning.shared_state(), source_of(tuned), Target::host()); };
   EXPECT_EQ(kept().medians.size(), 2U);
   // What was compiled before is tried.
-  ASSERT_TRUE(tune(tuned, arguments(32), Target::host(), {.max_candidates = 1}, tuning));
-  const auto part = tune(tuned, arguments(32), Target::host(), {.max_candidates = 2}, closed);
+  ASSERT_TRUE(tune_own(tuned, arguments(32), Target::host(), {.max_candidates = 1}, tuning));
+  const auto part = tune_own(tuned, arguments(32), Target::host(), {.max_candidates = 2}, closed);
   ASSERT_TRUE(part) << part.error().render();
   ASSERT_EQ(part->results.size(), 2U);
   EXPECT_EQ(part->results[0].failure, "");
@@ -202,7 +203,7 @@ TEST_F(ProgramTune, OneThatFailsLateLosesAlone) {
     EXPECT_TRUE(progress.done < progress.total || base::write_file_atomically(flag, ""));
     return true;
   };
-  const auto report = tune(made, arguments(32), Target::host(), options, tuning);
+  const auto report = tune_own(made, arguments(32), Target::host(), options, tuning);
   ASSERT_TRUE(report) << report.error().render();
   ASSERT_EQ(report->results.size(), 2U);
   EXPECT_EQ(report->results[0].failure, "");
@@ -217,7 +218,7 @@ TEST_F(ProgramTune, WhatWasMeasuredIsKeptWhenItIsStopped) {
   Context tuning = context("tuning");
   TuneOptions options;
   options.progress = [](const TuneProgress& progress) { return progress.done < 1; };
-  const auto report = tune(program(), arguments(16), Target::host(), options, tuning);
+  const auto report = tune_own(program(), arguments(16), Target::host(), options, tuning);
   ASSERT_TRUE(report) << report.error().render();
   EXPECT_FALSE(report->complete);
   ASSERT_EQ(report->results.size(), 1U);
@@ -226,7 +227,7 @@ TEST_F(ProgramTune, WhatWasMeasuredIsKeptWhenItIsStopped) {
   // While a configuration hangs, too: it is not said to.
   options.progress = [](const TuneProgress& progress) { return progress.kernel != "user_scaled_WAY_4"; };
   options.trial_seconds = 300;
-  const auto hung = tune(program(), arguments(16), Target::host(), options, tuning);
+  const auto hung = tune_own(program(), arguments(16), Target::host(), options, tuning);
   ASSERT_TRUE(hung) << hung.error().render();
   EXPECT_FALSE(hung->complete);
   EXPECT_EQ(hung->results.size(), 4U);
@@ -256,7 +257,7 @@ TEST_F(ProgramTune, OperandsAreThoseOfTheProgram) {
   for (int64_t i = 0; i < 8 * 24; ++i) x.view().as<float>()[i] = 1.5F;
   for (int i = 0; i < 8; ++i) at.view().as<int32_t>()[i] = 1000 + i;
   const auto report =
-      tune(made, {{"x", x.view()}, {"at", at.view()}, {"limit", int64_t{11}}}, Target::host(), {}, tuning);
+      tune_own(made, {{"x", x.view()}, {"at", at.view()}, {"limit", int64_t{11}}}, Target::host(), {}, tuning);
   ASSERT_TRUE(report) << report.error().render();
   EXPECT_EQ(report->note, "");
   ASSERT_EQ(report->results.size(), 2U);
@@ -279,7 +280,7 @@ TEST_F(ProgramTune, ParametersKeepTheirNames) {
   const Program made = Program::parse(text, "p.py").value().with_kernels({{"own", kernel}}).value();
   const Tensor x = Tensor::make(f32, {7}).value();
   fill_random(x.view(), 1);
-  const auto report = tune(made, {{"operand_0", x.view()}, {"result_0", 2.0}}, Target::host(), {}, tuning);
+  const auto report = tune_own(made, {{"operand_0", x.view()}, {"result_0", 2.0}}, Target::host(), {}, tuning);
   ASSERT_TRUE(report) << report.error().render();
   EXPECT_EQ(report->note, "");
   ASSERT_EQ(report->results.size(), 2U);
@@ -302,7 +303,7 @@ TEST_F(ProgramTune, LoopsAreTunedOverRandomData) {
   const Program made = Program::parse(text, "p.py").value().with_kernels({{"half", kernel}}).value();
   const Tensor x = Tensor::make(f32, {40}).value();
   fill_random(x.view(), 1);
-  const auto report = tune(made, {{"x", x.view()}}, Target::host(), {}, tuning);
+  const auto report = tune_own(made, {{"x", x.view()}}, Target::host(), {}, tuning);
   ASSERT_TRUE(report) << report.error().render();
   ASSERT_EQ(report->results.size(), 2U) << "equal calls are one";
   for (const TuneResult& result : report->results) {
@@ -327,7 +328,7 @@ TEST_F(ProgramTune, LoopsAreTunedOverRandomData) {
                             .value();
   const Tensor other = Tensor::make(f32, {41}).value();
   fill_random(other.view(), 1);
-  const auto branch = tune(alone, {{"x", other.view()}, {"p", false}}, Target::host(), {}, tuning);
+  const auto branch = tune_own(alone, {{"x", other.view()}, {"p", false}}, Target::host(), {}, tuning);
   ASSERT_TRUE(branch) << branch.error().render();
   ASSERT_EQ(branch->results.size(), 2U);
   EXPECT_EQ(branch->results[0].failure + branch->results[1].failure, "");
@@ -352,8 +353,8 @@ TEST_F(ProgramTune, RandomIndicesOfALoopAreInRange) {
                first = Tensor::make(f32, {7}).value();
   fill_random(x.view(), 1);
   std::fill_n(static_cast<int32_t*>(at.data()), 7, 39);
-  const auto report = tune(made, {{"x", x.view()}, {"at", at.view()}, {"first", first.view()}}, Target::host(),
-                           {.budget_seconds = 300}, tuning);
+  const auto report = tune_own(made, {{"x", x.view()}, {"at", at.view()}, {"first", first.view()}}, Target::host(),
+                               {.budget_seconds = 300}, tuning);
   ASSERT_TRUE(report) << report.error().render();
   ASSERT_EQ(report->results.size(), 2U);
   for (const TuneResult& result : report->results) EXPECT_EQ(result.failure, "");
@@ -377,7 +378,7 @@ TEST_F(ProgramTune, WhereWhatIsInFrontDoesNotRun) {
     fill_random(x.view(), 1);
     TuneOptions options;
     options.trial_seconds = 1;
-    const auto report = tune(made, {{"x", x.view()}}, Target::host(), options, tuning);
+    const auto report = tune_own(made, {{"x", x.view()}}, Target::host(), options, tuning);
     EXPECT_TRUE(report) << report.error().render();
     if (!report) return std::string();
     EXPECT_EQ(report->results.size(), 2U);
@@ -416,7 +417,7 @@ TEST_F(ProgramTune, KernelsWithAHook) {
   const Tensor x = Tensor::make(f32, {50}).value(), b = Tensor::make(f32, {50}).value();
   fill_random(x.view(), 1);
   fill_random(b.view(), 2);
-  const auto report = tune(made, {{"x", x.view()}, {"b", b.view()}}, Target::host(), {}, tuning);
+  const auto report = tune_own(made, {{"x", x.view()}, {"b", b.view()}}, Target::host(), {}, tuning);
   ASSERT_TRUE(report) << report.error().render();
   ASSERT_EQ(report->results.size(), 3U);
   EXPECT_EQ(report->results[1].failure, "");
@@ -428,13 +429,13 @@ TEST_F(ProgramTune, KernelsWithAHook) {
 
 TEST_F(ProgramTune, EmptyTensorsAndCallsWithoutAChoice) {
   Context tuning = context("tuning");
-  const auto empty = tune(program(), arguments(0), Target::host(), {.max_candidates = 2}, tuning);
+  const auto empty = tune_own(program(), arguments(0), Target::host(), {.max_candidates = 2}, tuning);
   ASSERT_TRUE(empty) << empty.error().render();
   EXPECT_EQ(empty->results.size(), 2U);
   const std::string plain =
       "void scaled(Tensor<const float, 2> x, float f, Tensor<float, 2> y) {\n"
       "  for (int64_t r = 0; r < x.size(0); ++r)\n    for (int64_t c = 0; c < 24; ++c) y(r, c) = x(r, c) * f;\n}\n";
-  const auto report = tune(program(plain), arguments(16), Target::host(), {}, tuning);
+  const auto report = tune_own(program(plain), arguments(16), Target::host(), {}, tuning);
   ASSERT_TRUE(report) << report.error().render();
   EXPECT_TRUE(report->results.empty());
   EXPECT_TRUE(report->complete);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "driver/program_state.hpp"
+#include "support/tune_own.hpp"
 #include "unit/driver_cuda/fixture.hpp"
 
 namespace codetta {
@@ -132,7 +133,7 @@ TEST_F(CudaUserTuning, ALostContextEndsItAndKeepsWhatWasMeasured) {
     if (progress.done == 1) fake_.fail["cuLaunchKernelEx"] = runtime::cuda::Status::IllegalAddress;
     return true;
   };
-  const auto report = tune(program(), b.arguments, {Backend::cuda, {}, ""}, options, c);
+  const auto report = test::tune_own(program(), b.arguments, {Backend::cuda, {}, ""}, options, c);
   expect(report, diag::Code::device_failed, "");
   fake_.fail.clear();
   const auto record = driver::load_user_record(

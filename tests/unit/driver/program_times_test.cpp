@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products, maps and decisions of programs: timed, checked, kept and taken. No test asks which of two is the faster
+// one: what is taken is what the report says.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "base/files.hpp"
+#include "driver/program_times.hpp"
+#include "support/random_program.hpp"
+#include "unit/driver/program_check.hpp"
+
+namespace codetta::test {
+namespace {
+
+constexpr const char* text =
+    "def f(x: f32[\"n\", 96], a: f32[96, 64], b: f32[96, 64], w: f32[64, 48]):\n"
+    "    h = relu(x @ a) * (x @ b)\n"
+    "    y = softmax(h @ w, dim=-1)\n"
+    "    return y\n";
+
+class ProgramTimes : public ::testing::Test {
+ protected:
+  base::TemporaryDirectory folder_ = *base::TemporaryDirectory::make("/tmp", "codetta-times-");
+  std::vector<Tensor> data_;
+
+  Context context(const std::string& name, bool compiles = false) const {
+    ContextOptions options;
+    options.cache_dir = folder_.path() + "/" + name;
+    options.no_compiler = !compiles;
+    options.threads = 1;
+    return Context::make(options).value();
+  }
+  static Program program() { return Program::parse(text, "p.py").value(); }
+  std::vector<NamedArgument> arguments(int64_t n) {
+    data_.clear();
+    const std::vector<std::pair<std::string, Dims>> all{
+        {"x", {n, 96}}, {"a", {96, 64}}, {"b", {96, 64}}, {"w", {64, 48}}};
+    std::vector<NamedArgument> named;
+    for (const auto& [name, shape] : all) {
+      data_.push_back(Tensor::make(f32, shape).value());
+      fill_random(data_.back().view(), data_.size(), Distribution::Normal, 0.125);
+      named.push_back({name, data_.back().view()});
+    }
+    return named;
+  }
+  static plan::Plan planned(const Program& program, int64_t n, Context& context) {
+    return driver::plan_of(
+               CompiledProgram::Access::state(compile(program, Target::host(), {{"n", n}}, context).value()))
+        .value();
+  }
+  static std::string results_by_oracle(const Program& program, std::vector<NamedArgument> given, int64_t n,
+                                       Context& context) {
+    Tensor y = Tensor::make(f32, {n, 48}).value();
+    fill_poison(y.view());
+    given.push_back({"y", y.view()});
+    const auto compiled = compile(program, Target::host(), {{"n", n}}, context);
+    if (!compiled) return compiled.error().render();
+    if (const auto ran = compiled->run(given); !ran) return ran.error().render();
+    const auto report = verify(program, given, Target::host(), {}, context);
+    if (!report) return report.error().render();
+    return report->verdict == VerifyReport::Verdict::Pass ? "" : report->text;
+  }
+};
+
+TEST_F(ProgramTimes, KernelsAndDecisionsAreTimedKeptAndTaken) {
+  Context tuning = context("tuning", true);
+  const Program made = program();
+  size_t told = 0;
+  TuneOptions options{.budget_seconds = 120};
+  options.progress = [&](const TuneProgress& progress) {
+    ++told;
+    EXPECT_LE(progress.done, progress.total);
+    return true;
+  };
+  const auto given = arguments(24);
+  const std::vector<float> before(data_[0].view().as<float>(), data_[0].view().as<float>() + 24 * 96);
+  const auto report = tune(made, given, Target::host(), options, tuning);
+  ASSERT_TRUE(report) << report.error().render();
+  EXPECT_TRUE(report->complete);
+  EXPECT_GT(told, 4U);
+  EXPECT_EQ(before, std::vector<float>(data_[0].view().as<float>(), data_[0].view().as<float>() + 24 * 96));
+  std::map<std::string, std::vector<TuneResult>> calls;
+  for (const TuneResult& result : report->results) {
+    EXPECT_EQ(result.failure, "") << result.kernel;
+    EXPECT_GT(result.microseconds, 0) << result.kernel;
+    calls[result.call].push_back(result);
+  }
+  const plan::Plan plan = planned(made, 24, tuning);
+  size_t kernels = 0;
+  for (const auto& [call, results] : calls) {
+    for (size_t i = 1; i < results.size(); ++i) EXPECT_LE(results[i - 1].microseconds, results[i].microseconds) << call;
+    if (!call.starts_with("kernel ")) continue;
+    const size_t k = std::stoul(call.substr(7));
+    ++kernels;
+    ASSERT_LT(k, plan.kernels.size());
+    EXPECT_EQ(plan.kernels[k].discovery.candidates[plan.kernels[k].chosen].name, results[0].kernel) << call;
+  }
+  EXPECT_GE(kernels, 1U);
+  // What was measured is in the explanation, and decides nothing for other sizes.
+  const std::string explained = explain(made, Target::host(), {{"n", 24}}, false, tuning).value();
+  EXPECT_NE(explained.find("with which the program took "), std::string::npos) << explained;
+  EXPECT_EQ(explain(made, Target::host(), {{"n", 25}}, false, tuning).value().find("measured"), std::string::npos);
+  for (const plan::Decision& decision : plan.decisions) {
+    if (!decision.measured) continue;
+    EXPECT_EQ(decision.is_apart, decision.choice.apart_us < decision.choice.together_us) << decision.key;
+    EXPECT_NE(explained.find("\nmeasured\n"), std::string::npos) << explained;
+    EXPECT_GE(std::min(decision.together, decision.apart) * 1.5, std::max(decision.together, decision.apart));
+  }
+  EXPECT_EQ(results_by_oracle(made, given, 24, tuning), "");
+  // Another process of this machine, and another cache that takes the file.
+  Context again = context("tuning", true);
+  EXPECT_EQ(explain(made, Target::host(), {{"n", 24}}, false, again).value(), explained);
+  Context other = context("other", true);
+  EXPECT_NE(explain(made, Target::host(), {{"n", 24}}, false, other).value(), explained);
+  const auto imported = import_tuning(export_tuning(tuning).value(), other);
+  ASSERT_TRUE(imported) << imported.error().render();
+  EXPECT_EQ(imported->records, 1);
+  EXPECT_EQ(explain(made, Target::host(), {{"n", 24}}, false, other).value(), explained);
+}
+
+TEST_F(ProgramTimes, WhatWasMeasuredBeforeAStopStays) {
+  Context tuning = context("stopped", true);
+  const Program made = program();
+  TuneOptions options{.budget_seconds = 120};
+  size_t timed = 0;
+  options.progress = [&](const TuneProgress& progress) {
+    timed += progress.microseconds > 0 ? 1 : 0;
+    return timed < 2;
+  };
+  const auto report = tune(made, arguments(24), Target::host(), options, tuning);
+  ASSERT_TRUE(report) << report.error().render();
+  EXPECT_FALSE(report->complete);
+  const auto& state = *Program::Access::state(made);
+  const auto kept = driver::load_program_times(*tuning.shared_state(), state, Target::host(), {{"n", 24}});
+  EXPECT_GE(kept.medians.size(), 1U);
+  EXPECT_EQ(results_by_oracle(made, arguments(24), 24, tuning), "");
+}
+
+// Each decision of random programs the other way round: as right, and the same the next time.
+TEST_F(ProgramTimes, DecisionsEitherWayComputeTheSame) {
+  Context tuning = context("flipped");
+  size_t flipped = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    RandomProgramOptions options;
+    options.operations = 8 + static_cast<int>(seed % 9);
+    options.f16 = true;
+    const RandomProgram random = random_program(seed, options);
+    auto made = Program::parse(random.text, "p.py");
+    ASSERT_TRUE(made) << made.error().render();
+    std::vector<ProgramInput> inputs;
+    uint64_t of = seed * 1000;
+    for (const RandomParameter& parameter : random.parameters) {
+      const Dims shape(parameter.shape);
+      inputs.push_back(parameter.index_limit > 0
+                           ? index_input(parameter.name, parameter.dtype, shape, parameter.index_limit, ++of)
+                           : random_input(parameter.name, parameter.dtype, shape, ++of));
+    }
+    const auto compiled = compile(*made, Target::host(), {}, tuning);
+    if (!compiled) continue;
+    const plan::Plan plan = driver::plan_of(CompiledProgram::Access::state(*compiled)).value();
+    if (plan.decisions.empty()) continue;
+    driver::TuningChanges changes;
+    for (const plan::Decision& decision : plan.decisions) {
+      changes.emplace_back(driver::answer_name(decision.key, false), decision.is_apart ? 1.0 : 2.0);
+      changes.emplace_back(driver::answer_name(decision.key, true), decision.is_apart ? 2.0 : 1.0);
+      ++flipped;
+    }
+    const auto& state = *Program::Access::state(*made);
+    driver::keep_program_times(*tuning.shared_state(), state, Target::host(), {}, changes);
+    const plan::Plan other =
+        driver::plan_of(CompiledProgram::Access::state(compile(*made, Target::host(), {}, tuning).value())).value();
+    for (const plan::Decision& decision : other.decisions) {
+      const auto known = std::find_if(plan.decisions.begin(), plan.decisions.end(),
+                                      [&](const plan::Decision& one) { return one.key == decision.key; });
+      if (known == plan.decisions.end()) continue;
+      EXPECT_TRUE(decision.measured);
+      EXPECT_NE(decision.is_apart, known->is_apart) << "seed " << seed << ", " << decision.key;
+    }
+    run_checked(random.text, inputs, tuning);
+    if (testing::Test::HasFailure()) FAIL() << "seed " << seed << "\n" << random.text;
+  }
+  EXPECT_GT(flipped, 0U);
+}
+
+TEST_F(ProgramTimes, ProgramsThatCallTheCallersFunctionsAreNotTimed) {
+  Context tuning = context("extern");
+  const Program made =
+      Program::parse(
+          "def f(x: f32[8, 8]):\n    y = call_extern(\"g\", x, out=\"f32[8, 8]\")\n    z = y + 1.0\n    return z\n",
+          "p.py")
+          .value();
+  Tensor x = Tensor::make(f32, {8, 8}).value();
+  fill_random(x.view(), 1);
+  const auto report = tune(made, {{"x", x.view()}}, Target::host(), {}, tuning);
+  ASSERT_TRUE(report) << report.error().render();
+  EXPECT_TRUE(report->results.empty());
+  EXPECT_NE(report->note.find("it calls g, which is given to runs alone"), std::string::npos) << report->note;
+}
+
+}  // namespace
+}  // namespace codetta::test
