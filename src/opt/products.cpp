@@ -277,15 +277,15 @@ Rewrite reduction_of_one(const Candidate& n, RuleContext& x) {
   return ones ? x.as(n.operands[0], n.type) : Rewrite{};
 }
 
-// Whether it is made element by element of a product of this shape.
-bool is_made_of_product(NodeId node, const std::vector<Dim>& shape, RuleContext& x) {
+// Whether it is made element by element of a product of this shape, or of such an input.
+bool is_made_of_items(NodeId node, const std::vector<Dim>& shape, bool inputs_count, RuleContext& x) {
   constexpr size_t most_looked_at = 64;
   std::vector<NodeId> left{node}, seen;
   while (!left.empty() && seen.size() < most_looked_at) {
     const NodeId at = left.back();
     left.pop_back();
     if (x.type(at).shape != shape || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
-    if (x.op(at) == Op::matmul) return true;
+    if (x.op(at) == Op::matmul || (inputs_count && x.op(at) == Op::input)) return true;
     seen.push_back(at);
     if (!types::op_info(x.op(at)).elementwise()) continue;
     left.insert(left.end(), x.operands(at).begin(), x.operands(at).end());
@@ -293,10 +293,11 @@ bool is_made_of_product(NodeId node, const std::vector<Dim>& shape, RuleContext&
   return false;
 }
 
-// The gradient of a bias behind a product of items: its kernel reduces the rows of each item, and a small one the
-// items.
+// The gradient of a bias, the mean of a channel: the kernel of a product of items reduces the rows of each, and a small
+// one the items. So it is for inputs where rows are symbolic: items and rows as one dim would be those of a copy.
 Rewrite reduction_of_items(const Candidate& n, RuleContext& x) {
-  if (n.op != Op::reduce_sum && n.op != Op::reduce_max && n.op != Op::reduce_min) return {};
+  const bool mean = n.op == Op::reduce_mean && types::is_float(x.type(n.operands[0]).dtype);
+  if (n.op != Op::reduce_sum && n.op != Op::reduce_max && n.op != Op::reduce_min && !mean) return {};
   const std::vector<Dim> shape = x.type(n.operands[0]).shape;
   const std::vector<int32_t> dims = std::get_if<ir::ReduceAttr>(&n.attr)->dims;
   const auto last = static_cast<int32_t>(shape.size()) - 1;
@@ -306,7 +307,8 @@ Rewrite reduction_of_items(const Candidate& n, RuleContext& x) {
   for (int32_t d = 0; d < last; ++d) {  // sorted: all but the last one
     if (dims[static_cast<size_t>(d)] != d) return {};
   }
-  if (is_one(shape[shape.size() - 2]) || !is_made_of_product(n.operands[0], shape, x)) return {};
+  const Dim& rows_dim = shape[shape.size() - 2];
+  if (is_one(rows_dim) || !is_made_of_items(n.operands[0], shape, !rows_dim.is_constant(), x)) return {};
   ir::TensorType rows{n.type.dtype, n.type.weak, shape};
   rows.shape[shape.size() - 2] = Dim::constant(1);
   std::vector<int32_t> outer(dims.begin(), dims.end() - 1);
@@ -339,7 +341,7 @@ constexpr Rule product_table[] = {
 };
 
 constexpr Rule behind_product_table[] = {
-    {"reduction_of_items", "f(x) over items and rows = f(f(x) over rows) over items for sum max min behind a product",
+    {"reduction_of_items", "f(x) over items and rows = f(f(x) over rows) over items for sum max min mean",
      reduction_of_items},
 };
 

@@ -109,6 +109,15 @@ inline const std::vector<LayoutProgram>& layout_programs() {
       {"def f(x: f64[\"m\", \"k\"], w: f64[\"k\", \"n\"]):\n    z = transpose(w, 0, 1) @ transpose(x, 0, 1)\n"
        "    return z\n",
        {{"m", 6}, {"n", 10}, {"k", 14}}},
+      // Windows, whose rows are items with two strides, of an input and of a join that is an output; sums over items and
+      // rows.
+      {"def f(x: f32[\"b\", \"h\", \"w\", 8], k: f32[2, 8, 16]):\n"
+       "    a = concat(ones(b, 1, w, 8), x, dim=1)\n"
+       "    p = reshape(a[:, 1:, :w - 2], (b * h * (w - 2), 8)) @ k[0]\n"
+       "    q = reshape(relu(p + reshape(a[:, :h, 2:], (b * h * (w - 2), 8)) @ k[1]), (b, h, w - 2, 16))\n"
+       "    y = reshape(x[:, 1:, 1:], (b * (h - 1) * (w - 1), 8)) @ k[1]\n"
+       "    s = sum(q, dim=(0, 1, 2))\n    t = mean(x, dim=(0, 1, 2))\n    return a, q, y, s, t\n",
+       {{"b", 2}, {"h", 4}, {"w", 7}}},
       // What a step has made where an output lies is read again as if it had no gaps.
       {"def f(x: f32[\"m\", 12], i: i64[\"m\"], z: f32[\"m\", 12]):\n    y = index_put(x, i, 2.0 * z, dim=0)\n"
        "    u = exp(reshape(y, (3, \"4 * m\")))\n    t = sum(u, dim=0)\n    return y, u, t\n",
