@@ -3,7 +3,6 @@
 #include "codetta/program.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <set>
@@ -28,6 +27,7 @@
 #include "driver/report.hpp"
 #include "driver/roofline.hpp"
 #include "driver/step_records.hpp"
+#include "driver/value_place.hpp"
 #include "driver/workspace_report.hpp"
 #include "emit/package.hpp"
 #include "frontend/lower.hpp"
@@ -531,29 +531,18 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
     if (first.reason.ends_with(" of " + temporary))
       first.reason.replace(first.reason.size() - temporary.size(), temporary.size(), name);
   };
-  size_t node = 0;
-  const char* const end = temporary.data() + temporary.size();
-  if (first.where.line != 0 || !temporary.starts_with('t') || temporary.size() == 1) return Error(std::move(found));
-  const auto [behind, failed] = std::from_chars(temporary.data() + 1, end, node);
-  if (failed != std::errc() || (behind != end && *behind != '_')) return Error(std::move(found));
-  if (behind != end) {  // "t1_3": of a graph in another one
-    call_it("a value of a branch or loop");
-    first.argument.clear();
-    return Error(std::move(found));
-  }
+  if (first.where.line != 0 || !driver::is_temporary(temporary)) return Error(std::move(found));
   const auto made = driver::graph_for(state.program->graph, state.target);
   const auto optimized = made ? opt::optimize(*made, state.context->debug.passes) : made.error();
-  if (!optimized || node >= optimized->graph.size()) return Error(std::move(found));
-  const ir::Graph& graph = optimized->graph;
-  const auto id = ir::NodeId(static_cast<uint32_t>(node));
-  diag::Span span = graph.span(id);
-  for (size_t n = node + 1; !span.known() && n < graph.size(); ++n) {  // what was folded is nowhere in the text
-    const auto operands = graph.operands(ir::NodeId(n));
-    if (std::find(operands.begin(), operands.end(), id) != operands.end()) span = graph.span(ir::NodeId(n));
+  const auto plan = driver::plan_of(state);
+  const auto place = optimized && plan ? driver::place_of_temporary(optimized->graph, *plan, temporary) : std::nullopt;
+  if (!place) {
+    if (temporary.find('_') != std::string::npos) call_it("a value of a branch or loop"), first.argument.clear();
+    return Error(std::move(found));
   }
-  if (span.known() && graph.source()) driver::place(first, graph.source(), span);
-  call_it(graph.name_hint(id).empty() ? "this value" : graph.name_hint(id));
-  first.argument = graph.name_hint(id);
+  driver::place(first, place->source, place->span);
+  call_it(place->name.empty() ? "this value" : place->name);
+  first.argument = place->name;
   return Error(std::move(found));
 }
 

@@ -468,6 +468,23 @@ TEST_F(ProgramSizes, AnIndexThatWasFoldedIsToldWhereItIsRead) {
   EXPECT_EQ(said.rfind("error[E0618]: index 100 is out of range for the size 8\n  --> p.py:2:9\n", 0), 0U) << said;
 }
 
+TEST_F(ProgramSizes, AnIndexOfALoopOrABranchIsToldWhereItIsRead) {
+  const std::string loop =
+      "def more(i, x, y):\n    return i < 5\n\n"
+      "def step(i, x, y):\n    r = take(x, reshape(i, (1,)))\n    return i + 1, x, y + r\n\n"
+      "def f(x: f32[\"n\", 4]):\n    i, a, y = while_loop(more, step, 0, x, zeros(1, 4))\n    return y\n";
+  const std::string carried = refused(loop, {random_input("x", DType::f32, {3, 4}, 1)});
+  EXPECT_EQ(carried.rfind("error[E0618]: index 3 is out of range for the size 3\n  --> p.py:5:9\n", 0), 0U) << carried;
+  const std::string branch =
+      "def up(x, k):\n    j = k * 2\n    return take(x, j)\n\ndef down(x, k):\n    return x[:1]\n\n"
+      "def f(x: f32[\"n\", 4], k: i64[1], p: bool):\n    y = cond(p, up, down, x, k)\n    return y\n";
+  const std::vector<ProgramInput> inputs{random_input("x", DType::f32, {3, 4}, 1),
+                                         values_input("k", DType::i64, {1}, {4}), number_input("p", true)};
+  const std::string inside = refused(branch, inputs);
+  EXPECT_EQ(inside.rfind("error[E0618]: index 8 is out of range for the size 3\n  --> p.py:2:9\n", 0), 0U) << inside;
+  EXPECT_NE(inside.find("it stands at [0] of j"), std::string::npos) << inside;
+}
+
 // Of a slice that a run checks, in steps.
 TEST_F(ProgramSizes, AStepThroughTheRestOfADim) {
   const std::string rest = "def f(x: f32[\"n\", 4]):\n    y = relu(x[2:][::3])\n    return y\n",
