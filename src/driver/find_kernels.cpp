@@ -14,6 +14,7 @@
 #include "driver/verification.hpp"
 #include "emit/package.hpp"
 #include "plan/families_metal.hpp"
+#include "runtime/checks.hpp"
 #include "types/machine.hpp"
 
 namespace codetta {
@@ -118,6 +119,13 @@ Result<KernelList> find_kernels(const GemmArguments& arguments, const Target& ta
   found->context = context.shared_state();
   CODETTA_TRY(found->target, driver::resolve_target(*found->context, target));
   CODETTA_TRY(found->problem, driver::make_problem(arguments));
+  // What every run refuses, whatever the kernel.
+  for (const ir::GraphOutput& output : found->problem.bound.outputs()) {
+    const auto bound = found->problem.tensors.find(output.name);
+    if (bound == found->problem.tensors.end()) continue;
+    if (const auto written = runtime::check_output(output.name, bound->second); !written)
+      return driver::placed(written.error(), *found->problem.function);
+  }
   const driver::TuningRecord record = driver::load_tuning(*found);
   if (!record.medians.empty()) found->tuning = base::digest_of(driver::encode_tuning(record)).hex();
   found->breadth.all = options.all;

@@ -340,6 +340,21 @@ Error endless_loop(int64_t passes, const std::string& place, const std::string& 
       .help("carry a count, and let the condition compare it with a limit");
 }
 
+Result<void> check_output(const std::string& name, const TensorView& view) {
+  if (view.read_only()) {
+    return diag::error(diag::Code::output_binding, fmt::format("output {} is bound to read-only memory", name))
+        .about(name)
+        .reason(
+            fmt::format("{} comes from const data, or from a library that does not let it be written", view.describe()))
+        .help("bind memory that may be written");
+  }
+  if (!types::overlaps_itself(view)) return {};
+  return diag::error(diag::Code::overlap, fmt::format("output {} overlaps itself", name))
+      .about(name)
+      .reason(fmt::format("elements of {} with strides {} share memory", view.describe(), to_string(view.strides())))
+      .help("give each element of an output its own place; a result that is the same along a dim takes size 1 there");
+}
+
 Result<void> check_outputs(const package::Package& package, const std::vector<TensorView>& tensors) {
   for (size_t i = 0; i < package.buffers.size(); ++i) {
     const TensorView& view = tensors[i];
@@ -352,20 +367,8 @@ Result<void> check_outputs(const package::Package& package, const std::vector<Te
                               view.describe()))
           .help("bind memory that may be written, or declare the parameter without donated[...]");
     }
-    if (package.buffers[i].role != package::Buffer::Role::Output) continue;
-    if (view.read_only()) {
-      return diag::error(diag::Code::output_binding,
-                         fmt::format("output {} is bound to read-only memory", package.buffers[i].name))
-          .about(package.buffers[i].name)
-          .reason(fmt::format("{} comes from const data, or from a library that does not let it be written",
-                              view.describe()))
-          .help("bind memory that may be written");
-    }
-    if (!types::overlaps_itself(view)) continue;
-    return diag::error(diag::Code::overlap, fmt::format("output {} overlaps itself", package.buffers[i].name))
-        .about(package.buffers[i].name)
-        .reason(fmt::format("elements of {} with strides {} share memory", view.describe(), to_string(view.strides())))
-        .help("give each element of an output its own place; a result that is the same along a dim takes size 1 there");
+    if (package.buffers[i].role == package::Buffer::Role::Output)
+      CODETTA_CHECK_OK(check_output(package.buffers[i].name, view));
   }
   return {};
 }

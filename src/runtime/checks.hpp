@@ -39,7 +39,9 @@ Result<void> check_guard(const package::Package& package, const package::Guard& 
                          const std::vector<TensorView>& tensors, const Symbols& symbols);
 // E0651: a loop has made as many passes as it may. `place`: "step 3 (while): ", or nothing.
 Error endless_loop(int64_t passes, const std::string& place, const std::string& predicate);
-// Elements of an output lie apart from each other. Errors: E0613.
+// An output may be written, and its elements lie apart from each other. Errors: E0213, E0613.
+Result<void> check_output(const std::string& name, const TensorView& view);
+// The same of all outputs, and what is donated may be written.
 Result<void> check_outputs(const package::Package& package, const std::vector<TensorView>& tensors);
 
 }  // namespace codetta::runtime

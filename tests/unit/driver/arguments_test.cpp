@@ -57,10 +57,14 @@ TEST(Arguments, OutputsThatOverlapThemselvesAreRefused) {
     const auto D = TensorView::make(d.data(), f32, {16, 16}, strides);
     ASSERT_TRUE(D);
     const GemmArguments arguments{.A = A, .B = B, .out = *D};
+    // Where kernels are looked for as where one runs, with the same words.
     const auto kernels = find_kernels(arguments, Target::host());
-    const auto run = kernels ? (*kernels)[0].run(arguments) : Result<void>(kernels.error());
+    ASSERT_FALSE(kernels);
+    EXPECT_EQ(kernels.error().code(), 613) << kernels.error().render();
+    const GemmArguments apart{.A = A, .B = B, .out = TensorView(d.data(), f32, {16, 16})};
+    const auto run = find_kernels(apart, Target::host()).value()[0].run(arguments);
     ASSERT_FALSE(run);
-    EXPECT_EQ(run.error().code(), 613) << run.error().render();
+    EXPECT_EQ(run.error().render(), kernels.error().render());
     EXPECT_EQ(d, std::vector<float>(16 * 16, 77.0f));
   }
 }
