@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An explained program for tools.
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "plan/explain_devices.hpp"
@@ -96,9 +98,13 @@ class JsonPrinter : ExplainView {
     return {{"expression", bytes.to_string()}, {"value", value ? Json(*value) : Json()}};
   }
   static Json code_json(uint16_t code) { return code == 0 ? Json() : Json(diag::code_text(code)); }
+  // Once each: slices of a tensor have its name.
   [[nodiscard]] Json names_of(const std::vector<uint32_t>& buffers) const {
     Json names = Json::array();
-    for (const uint32_t buffer : buffers) names.push_back(plan_.buffers[buffer].name);
+    for (const uint32_t buffer : buffers) {
+      const std::string& name = plan_.buffers[buffer].name;
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
     return names;
   }
   [[nodiscard]] Json devices_json() const {
