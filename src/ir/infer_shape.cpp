@@ -112,7 +112,11 @@ MaybeComplaint broadcast(std::span<const OperandFacts> operands, const OperandNa
       const bool fewer = operands[bad].type->shape.size() < operands[other].type->shape.size();
       const size_t small = fewer ? bad : other, large = fewer ? other : bad;
       const std::string placed = placed_in(operands[small].type->shape, operands[large].type->shape);
-      const std::string name = base::is_identifier(names(small)) ? names(small) : "x";
+      const std::string help =
+          base::is_identifier(names(small))
+              ? fmt::format("write {}{}, which has its dims where {} has them", names(small), placed, names(large))
+              : fmt::format("write {} behind {}, which puts its dims where {} has them", placed, names(small),
+                            names(large));
       return Complaint{
           Code::shape_mismatch,
           fmt::format("{} has {} but {} has {}", names(bad), count_of(bad_size, rank, from_end), names(other),
@@ -121,7 +125,7 @@ MaybeComplaint broadcast(std::span<const OperandFacts> operands, const OperandNa
                       types::to_string(operands[bad].type->shape), types::to_string(operands[other].type->shape)),
           placed.empty()
               ? fmt::format("make both {} {}, or one of them 1", other_size.to_string(), dim_noun(rank, from_end))
-              : fmt::format("write {}{}, which has its dims where {} has them", name, placed, names(large)),
+              : help,
           static_cast<int>(bad)};
     }
   }
