@@ -109,8 +109,8 @@ inline const std::vector<LayoutProgram>& layout_programs() {
       {"def f(x: f64[\"m\", \"k\"], w: f64[\"k\", \"n\"]):\n    z = transpose(w, 0, 1) @ transpose(x, 0, 1)\n"
        "    return z\n",
        {{"m", 6}, {"n", 10}, {"k", 14}}},
-      // Windows, whose rows are items with two strides, of an input and of a join that is an output; sums over items and
-      // rows.
+      // Windows, whose rows are items with two strides, of an input and of a join that is an output; sums over items
+      // and rows.
       {"def f(x: f32[\"b\", \"h\", \"w\", 8], k: f32[2, 8, 16]):\n"
        "    a = concat(ones(b, 1, w, 8), x, dim=1)\n"
        "    p = reshape(a[:, 1:, :w - 2], (b * h * (w - 2), 8)) @ k[0]\n"
