@@ -6,6 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "device/host/engine.h"
 #include "package/gpu_call.hpp"
 #include "package/gpu_python.hpp"
