@@ -10,8 +10,6 @@ namespace {
 
 using types::Dim;
 
-bool is_one(const Dim& dim) { return dim == Dim::constant(1); }
-
 // What the caller gives, or a join that is stored part by part, behind slices.
 bool is_slice_in_memory(NodeId node, RuleContext& x) {
   bool sliced = false;
@@ -29,7 +27,8 @@ Rewrite rows_as_items(const Candidate& n, RuleContext& x) {
   const std::vector<Dim> from = x.type(slice).shape, rows = x.type(n.operands[0]).shape;
   if (from.size() < 3 || from.back() != rows.back() || !is_slice_in_memory(slice, x)) return {};
   const Dim& last = from[from.size() - 2];
-  const auto leading = std::count_if(from.begin(), from.end() - 1, [](const Dim& dim) { return !is_one(dim); });
+  const auto leading =
+      std::count_if(from.begin(), from.end() - 1, [](const Dim& dim) { return !(dim == Dim::constant(1)); });
   if (leading < 2 || last.as_constant().value_or(least_rows) < least_rows) return {};
   Dim together = Dim::constant(1);
   for (size_t d = 0; d + 1 < from.size(); ++d) together = together * from[d];

@@ -72,8 +72,8 @@ bool StepFunctions::is_apart(const package::StepList& list) const {
   return computed_inside(package_).empty() && whole_weight(package_, list) > most_step_weight / 2;
 }
 
-void print_shared(CodeWriter& out, const package::Package& package, const std::map<std::string, std::string>& sizes,
-                  size_t parts, const std::string& frame_type) {
+void print_shared_steps(CodeWriter& out, const package::Package& package,
+                        const std::map<std::string, std::string>& sizes, size_t parts, const std::string& frame_type) {
   out.line("// Of the functions of one run of the steps.");
   const auto all = out.block_with("};", "struct Shared");
   for (const auto& [symbol, variable] : sizes)

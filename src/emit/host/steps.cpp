@@ -79,7 +79,7 @@ class StepPrinter : public StepBase {
     functions_->end();
     const auto shared = out_.section("shared");
     begin_text(out_, "shared");
-    print_shared(out_, package_, variables_, parts, frame_type());
+    print_shared_steps(out_, package_, variables_, parts, frame_type());
   }
 
   void operator()(const package::DefineSymbol& step) {
