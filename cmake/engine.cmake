@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What emitted libraries link instead of libcodetta: the CPU engine as an archive of the very objects that libcodetta is
 # made of, and for each instruction-set level an archive that holds its kernel table. A library links one of these tables,
-# and with it the kernels of that level alone.
+# and with it the kernels of that level alone; or, with codetta_sets in front, those that a list of its own names.
 set(engine_dir $<TARGET_FILE_DIR:codetta>/codetta)
 set(engine_sources copy engine fused gemm layout map pack packed reduce thread_pool tile tiny values workspace)  # of runtime/cpu
 list(JOIN engine_sources | engine_runtime)
@@ -27,6 +27,12 @@ foreach(level IN LISTS engine_levels)
                         VISIBILITY_INLINES_HIDDEN ON ARCHIVE_OUTPUT_DIRECTORY ${engine_dir})
   list(APPEND engine_targets codetta_table_${level})
 endforeach()
+add_library(codetta_sets STATIC device/${micro_wanted})
+target_include_directories(codetta_sets PRIVATE ${CODETTA_INCLUDE_DIRS})
+target_link_libraries(codetta_sets PRIVATE codetta_options)
+set_target_properties(codetta_sets PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                      VISIBILITY_INLINES_HIDDEN ON ARCHIVE_OUTPUT_DIRECTORY ${engine_dir})
+list(APPEND engine_targets codetta_sets)
 add_dependencies(codetta ${engine_targets})
 set_target_properties(codetta_host PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${engine_dir})
 if(CODETTA_INSTALL)

@@ -29,6 +29,7 @@
 #include "driver/build_nvcc.hpp"
 #include "driver/build_nvrtc.hpp"
 #include "driver/build_plan.hpp"
+#include "driver/build_sets.hpp"
 #include "driver/build_tune.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/output_folder.hpp"
@@ -397,11 +398,14 @@ std::string engine_folder(std::string folder) {
 }
 
 // Or what was looked for.
-Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions& options) {
+Result<std::vector<std::string>> engine_archives(const Target& target, const BuildOptions& options) {
   const std::string folder = engine_folder(options.engine_dir);
-  std::vector<std::string> archives;
-  for (const std::string& name :
-       {std::string("libcodetta_engine.a"), fmt::format("libcodetta_table_{}.a", isa_name(isa))}) {
+  const bool cpu = target.backend == Backend::cpu;
+  const CpuIsa isa = cpu ? target.isa : CpuIsa::generic;
+  std::vector<std::string> names{"libcodetta_engine.a"}, archives;
+  if (cpu) names.emplace_back("libcodetta_sets.a");  // in front of the table, instead of which it is linked
+  names.push_back(fmt::format("libcodetta_table_{}.a", isa_name(isa)));
+  for (const std::string& name : names) {
     archives.push_back(folder + "/" + name);
     if (::access(archives.back().c_str(), R_OK) == 0) continue;
     return diag::error(diag::Code::engine_missing, "the CPU engine for libraries was not found")
@@ -444,6 +448,8 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
     job.units.push_back({unit.source, std::move(flags), unit.function});
   }
   planned.bytes.add_to(job);
+  if (planned.host.target.backend == Backend::cpu)
+    job.units.push_back({micro_sets_text(planned.host), host_flags, "micro-kernels"});
   return job;
 }
 
@@ -564,9 +570,7 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
   if (!found) return found.error();
   const toolchain::HostCompiler& compiler = *found;
   toolchain::LibraryJob job = job_of(planned, compiler, file_of(options.output));
-  CODETTA_TRY(job.archives,
-              engine_archives(planned.host.target.backend == Backend::cpu ? planned.host.target.isa : CpuIsa::generic,
-                              options));
+  CODETTA_TRY(job.archives, engine_archives(planned.host.target, options));
   const std::string kernels = planned.kernels.empty() ? ""  // of a GPU: told one by one
                                                       : fmt::format("{} kernel{}, ", planned.kernels.size(),
                                                                     planned.kernels.size() == 1 ? "" : "s");

@@ -48,8 +48,8 @@ toolchain::LibraryJob job_of(const LibraryPlan& planned, const toolchain::HostCo
                              const std::string& file_name);
 // Where the engine's archives and its shared library lie: `given`, or "codetta" beside libcodetta; absolute.
 std::string engine_folder(std::string given);
-// The engine's archives for a level. Errors: E0541.
-Result<std::vector<std::string>> engine_archives(CpuIsa isa, const BuildOptions& options);
+// The engine's archives for a CPU's level, or for a GPU. Errors: E0541.
+Result<std::vector<std::string>> engine_archives(const Target& target, const BuildOptions& options);
 
 // E0543: why an output cannot be where it was to go.
 Error unwritable(const std::string& path, const std::string& why);

@@ -301,10 +301,8 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   CODETTA_CHECK_OK(emit::host::check_library(planned.host));
   const auto& compiler = state.compiler();
   if (!compiler) return compiler.error();
-  const bool gpu = planned.host.target.backend != Backend::cpu;
   toolchain::LibraryJob job = job_of(planned, *compiler, library_name);
-  CODETTA_TRY(const std::vector<std::string> archives,
-              engine_archives(gpu ? CpuIsa::generic : planned.host.target.isa, build));
+  CODETTA_TRY(const std::vector<std::string> archives, engine_archives(planned.host.target, build));
   const std::string& kernel = whole->kernels[named[0]].name;
 
   std::map<std::string, std::string> files;

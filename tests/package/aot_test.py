@@ -29,7 +29,7 @@ class Digits(unittest.TestCase):
     def test_size_exports_and_needs(self):
         size = self.path.stat().st_size
         print(f"\nlibdigits.so: {size} bytes")
-        self.assertLessEqual(size, 1 << 20)
+        self.assertLessEqual(size, 1_000_000)
         exported = run("nm", "-D", "--defined-only", self.path).stdout.split()[2::3]
         self.assertEqual(sorted(exported), sorted(json.loads((WORK / "digits.json").read_text())["exports"]))
         for name in re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", self.path).stdout):

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "device/cpu/micro/micro.hpp"
+#include "device/cpu/micro/sets.hpp"
 
 namespace codetta::cpu {
 namespace amx {
@@ -122,3 +123,8 @@ constexpr MicroTable table = make_table();
 const MicroTable& amx_table() { return amx::table; }
 
 }  // namespace codetta::cpu
+
+CODETTA_MICRO_SET(amx, packed, 4)
+CODETTA_MICRO_BYTE_SETS(amx)
+extern "C" void codetta_micro_amx_enter() { codetta::cpu::amx::enter(); }
+extern "C" void codetta_micro_amx_leave() { codetta::cpu::amx::leave(); }

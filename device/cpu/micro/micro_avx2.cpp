@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "device/cpu/micro/packers.inl"
+#include "device/cpu/micro/sets.hpp"
 
 namespace codetta::cpu {
 namespace avx2 {
@@ -168,3 +169,5 @@ constexpr MicroTable table =
 const MicroTable& avx2_table() { return avx2::table; }
 
 }  // namespace codetta::cpu
+
+CODETTA_MICRO_SETS(avx2)

@@ -3,6 +3,7 @@
 #define CODETTA_MICRO_ISA avx512
 #include "device/cpu/micro/packers.inl"
 #include "device/cpu/micro/policies_avx512.inl"
+#include "device/cpu/micro/sets.hpp"
 
 namespace codetta::cpu {
 namespace avx512 {
@@ -150,3 +151,5 @@ constexpr MicroTable table =
 const MicroTable& avx512_table() { return avx512::table; }
 
 }  // namespace codetta::cpu
+
+CODETTA_MICRO_SETS(avx512)

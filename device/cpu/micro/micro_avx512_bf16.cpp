@@ -2,6 +2,7 @@
 // bf16 products with VDPBF16PS (pairs of k into f32; the instruction flushes subnormals and rounds to nearest even).
 #define CODETTA_MICRO_ISA avx512_bf16
 #include "device/cpu/micro/policies_avx512.inl"
+#include "device/cpu/micro/sets.hpp"
 
 namespace codetta::cpu {
 namespace avx512_bf16 {
@@ -37,3 +38,5 @@ constexpr MicroTable table = make_table();
 const MicroTable& avx512_bf16_table() { return avx512_bf16::table; }
 
 }  // namespace codetta::cpu
+
+CODETTA_MICRO_SET(avx512_bf16, packed, 4)

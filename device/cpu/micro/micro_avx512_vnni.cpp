@@ -5,6 +5,7 @@
 // (-128 resp. +128 times the column sums of B).
 #define CODETTA_MICRO_ISA avx512_vnni
 #include "device/cpu/micro/policies_avx512.inl"
+#include "device/cpu/micro/sets.hpp"
 
 namespace codetta::cpu {
 namespace avx512_vnni {
@@ -57,3 +58,5 @@ constexpr MicroTable table = make_table();
 const MicroTable& avx512_vnni_table() { return avx512_vnni::table; }
 
 }  // namespace codetta::cpu
+
+CODETTA_MICRO_BYTE_SETS(avx512_vnni)

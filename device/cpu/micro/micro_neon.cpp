@@ -2,6 +2,7 @@
 // AArch64 Advanced SIMD: 32 registers, so 6 x 16 f32 blocks.
 #define CODETTA_MICRO_ISA neon
 #include "device/cpu/micro/policies_vector.inl"
+#include "device/cpu/micro/sets.hpp"
 
 namespace codetta::cpu {
 namespace neon {
@@ -11,3 +12,5 @@ constexpr MicroTable table = make_table<4, 6, 8>();
 const MicroTable& neon_table() { return neon::table; }
 
 }  // namespace codetta::cpu
+
+CODETTA_MICRO_SETS(neon)

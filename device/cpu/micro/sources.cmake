@@ -19,8 +19,11 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64|ARM64")
   set(micro_isas neon)
   list(APPEND micro_sources cpu/micro/micro_neon.cpp)
 endif()
+# Of emitted libraries alone (cmake/engine.cmake).
+set(micro_wanted cpu/micro/wanted.cpp PARENT_SCOPE)
 # They throw nothing: tables to unwind them would be about a thirtieth of an emitted library.
-set(micro_common -O2 -ftree-vectorize -ffp-contract=fast -fno-exceptions -fno-unwind-tables -fno-asynchronous-unwind-tables)
+set(micro_common -O2 -ftree-vectorize -ffp-contract=fast -fno-exceptions -fno-unwind-tables -fno-asynchronous-unwind-tables
+                 -ffunction-sections -fdata-sections)  # a library links the sets that it uses (sets.hpp)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND micro_common -Wno-maybe-uninitialized)  # its own intrinsics headers start from undefined vectors
 endif()
