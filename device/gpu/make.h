@@ -6,7 +6,7 @@
 //   using Vector = ...;                            `lanes` elements as a factor in memory would have them
 //   static constexpr bool batch_in_rows;           rows of all items follow each other
 //   aligned(params)                                whether whole vectors can be loaded
-//   load<whole>(params, tile, held), make<whole>(params, tile, held)
+//   load<whole, Place>(params, tile, held), make<whole, Place>(params, tile, held)
 // A vector is neighbouring elements of one row of the factor as it is before it is transposed: along K where
 // consecutive k would be adjacent in memory (Config::a_k_major, b_k_major), along the other dim elsewhere.
 #pragma once
@@ -45,6 +45,91 @@ struct Makes<NoMaker> {
   static constexpr bool value = false;
 };
 
+// Where a vector is among those that a thread has under way at once: in row `at_row` of several that are `apart` from
+// each other, number `at_vector` of the `vectors` that follow each other in each. The first one begins less than
+// `apart` behind a multiple of `reach`, a power of two. What they are computed from lies in that order, and what is the
+// same for several is loaded by the first and lies there.
+template <int at_row, int apart, int reach, int at_vector, int vectors>
+struct PlaceOf {
+  static constexpr int row = at_row, vector = at_vector;
+  // How far before this place the first lies that has the same of what changes every `rows` rows and `cols` columns,
+  // powers of two.
+  template <int rows, int cols>
+  static constexpr int before() {
+    constexpr int in_rows = (rows < reach ? rows : reach) / apart, in_cols = cols / lanes;
+    return (in_rows > 1 ? row % in_rows : 0) * vectors + (in_cols > 1 ? vector % in_cols : 0);
+  }
+};
+using Alone = PlaceOf<0, 1, 0, 0, 1>;
+// f(PlaceOf) for each of `rows` rows of so many vectors, in order.
+template <int rows, int apart, int reach, int vectors, int i = 0, class F>
+CODETTA_FN void each_place(const F& f) {
+  if constexpr (i < rows * vectors) {
+    f(PlaceOf<i / vectors, apart, reach, i % vectors, vectors>());
+    each_place<rows, apart, reach, vectors, i + 1>(f);
+  }
+}
+// n, which is no less than 0 and a multiple of `unit`, a power of two, so that compilers know it, too.
+template <i64 unit>
+CODETTA_FN i64 known_multiple(i64 n) {
+  return (i64)((u64)n & (~(u64)0 >> 1) & ~(u64)(unit - 1));
+}
+
+// What is the same in runs of `run` columns, a power of two, at which vectors begin or inside of which they lie.
+template <class E, int run>
+struct alignas(bytes_at_most_16((run < lanes ? lanes / run : 1) * (int)sizeof(E))) Runs {
+  using element = E;
+  static constexpr int count = run < lanes ? lanes / run : 1;
+  E e[count];
+};
+template <class V, class E, int run>
+CODETTA_FN V spread(const Runs<E, run>& runs) {
+  V v;
+  CODETTA_EACH_LANE v.e[i] = runs.e[i / run];
+  return v;
+}
+// A vector on its way. Elements of one or two bytes stay in the words that were loaded: they would be waited for to be
+// taken apart.
+template <class V, bool narrow = (sizeof(element<V>) < 4)>
+struct Kept {
+  using E = element<V>;
+  using Bits = typename Choose<sizeof(E) == 1, u8, u16>::type;
+  static constexpr int in_word = 4 / (int)sizeof(E), count = (int)(sizeof(V) / sizeof(E));
+  u32 word[(count + in_word - 1) / in_word];
+  Kept() = default;
+  CODETTA_MEMBER Kept(const V& v) {
+#pragma unroll
+    for (int w = 0; w < (count + in_word - 1) / in_word; ++w) {
+      word[w] = 0;
+#pragma unroll
+      for (int i = 0; i < in_word && w * in_word + i < count; ++i)
+        word[w] |= (u32)(Bits)v.e[w * in_word + i] << (8 * (int)sizeof(E) * i);
+    }
+  }
+  CODETTA_MEMBER operator V() const {
+    V v;
+#pragma unroll
+    for (int i = 0; i < count; ++i) v.e[i] = (E)(Bits)(word[i / in_word] >> (8 * (int)sizeof(E) * (i % in_word)));
+    return v;
+  }
+};
+template <class V>
+struct Kept<V, false> {
+  V v;
+  Kept() = default;
+  CODETTA_MEMBER Kept(const V& vector) : v(vector) {}
+  CODETTA_MEMBER operator V() const { return v; }
+};
+
+// Whether runs that follow each other are loaded as vectors: as vectorable() of fragment.h.
+template <class E, int run>
+CODETTA_FN bool vectorable_runs(const Operand& o, int unit, int terms) {
+  if constexpr (run >= lanes) return true;
+  u64 places = (u64)o.data;
+  for (int i = 0; i < terms; ++i) places |= i == unit ? 0 : (u64)(o.stride[i] * (i64)sizeof(E));
+  return o.stride[unit] == 1 && (places & (alignof(Runs<E, run>) - 1)) == 0;
+}
+
 // What the text of a maker sees: row and column are the tile's first.
 template <class V>
 struct Made {
@@ -61,6 +146,19 @@ using ForMaker = TileFragment<whole, 1, P, (makers_ask && !whole)>;
 template <bool whole, class P>
 struct MakerFragment : ForMaker<whole, P> {
   CODETTA_MEMBER MakerFragment(const P& p, const Tile& t) : ForMaker<whole, P>(p, t, whole || t.wide) {}
+  template <class E, int run, bool adjacent, class F>
+  CODETTA_MEMBER Runs<E, run> load_runs(const E* row, F column_offset) const {
+    using R = Runs<E, run>;
+    const i64 col = this->tile.col + this->c;
+    if constexpr (adjacent && R::count > 1 && (whole || makers_ask)) {
+      if (whole || this->wide) return load_whole<R, false>(row + column_offset(col));
+    }
+    R runs;
+#pragma unroll
+    for (int i = 0; i < R::count; ++i)
+      runs.e[i] = i * run < this->n ? load_from<false>(row + column_offset(col + i * run)) : (E)0;
+    return runs;
+  }
   template <class V>
   CODETTA_MEMBER void put_full(Made<V>& o, V v) const {
     o.v = v;
@@ -90,24 +188,44 @@ struct Making {
     t.wide = n >= lanes && aligned;
     return t;
   }
-  // `n` elements of the vector exist, if any.
-  CODETTA_MEMBER void load(Held& held, i64 row, i64 col, int n) const {
-    if (!makers_ask && n >= lanes && aligned)
-      Maker::template load<true>(params, tile(row, col, lanes), held);
-    else if (n > 0)
-      Maker::template load<false>(params, tile(row, col, n), held);
+  // A vector all of which exists, of a factor that is aligned.
+  template <class Place = Alone>
+  CODETTA_MEMBER void load_whole(Held& held, i64 row, i64 col) const {
+    Maker::template load<true, Place>(params, tile(row, col, lanes), held);
+  }
+  template <class Place = Alone>
+  CODETTA_MEMBER Vector make_whole(const Held& held, i64 row, i64 col) const {
+    return Maker::template make<true, Place>(params, tile(row, col, lanes), held);
+  }
+  // Any, of which `n` elements exist, if any.
+  template <class Place = Alone>
+  CODETTA_MEMBER void load_some(Held& held, i64 row, i64 col, int n) const {
+    if (n > 0) Maker::template load<false, Place>(params, tile(row, col, n), held);
   }
   // Elements that do not exist are 0.
-  CODETTA_MEMBER Vector make(const Held& held, i64 row, i64 col, int n) const {
-    if (!makers_ask && n >= lanes && aligned) return Maker::template make<true>(params, tile(row, col, lanes), held);
+  template <class Place = Alone>
+  CODETTA_MEMBER Vector make_some(const Held& held, i64 row, i64 col, int n) const {
     Vector v;
     CODETTA_EACH_LANE v.e[i] = 0;
     if (n > 0) {
-      const Vector made = Maker::template make<false>(params, tile(row, col, n), held);
+      const Vector made = Maker::template make<false, Place>(params, tile(row, col, n), held);
       if (makers_ask && n >= lanes) return made;
       CODETTA_EACH_LANE v.e[i] = i < n ? made.e[i] : (element<Vector>)0;
     }
     return v;
+  }
+  // Whichever it is.
+  template <class Place = Alone>
+  CODETTA_MEMBER void load(Held& held, i64 row, i64 col, int n) const {
+    if (!makers_ask && n >= lanes && aligned)
+      load_whole<Place>(held, row, col);
+    else
+      load_some<Place>(held, row, col, n);
+  }
+  template <class Place = Alone>
+  CODETTA_MEMBER Vector make(const Held& held, i64 row, i64 col, int n) const {
+    if (!makers_ask && n >= lanes && aligned) return make_whole<Place>(held, row, col);
+    return make_some<Place>(held, row, col, n);
   }
 };
 

@@ -6,10 +6,33 @@
 
 #include "emit/factors.hpp"
 #include "plan/copy_engine.hpp"
+#include "plan/making.hpp"
 
 namespace codetta::emit {
 
 using base::CodeWriter;
+
+namespace {
+
+// Of what is the same for several vectors: how far before one the first lies, which has loaded it.
+std::string before_text(const Held& load) {
+  if (load.rows == 1 && load.cols == 1) return {};
+  return CodeWriter::text_of("Place::template before<", load.rows, ", ", load.cols, ">()");
+}
+
+// As aligned_text, of what is loaded by runs of columns.
+std::string aligned_runs_text(const package::EpilogueProgram& program, const package::FactorProgram& factor,
+                              uint32_t operand) {
+  const package::Operand& o = program.operands[operand];
+  if (o.access != package::Access::Indexed || !o.gathered.empty() || !reads_operand(factor, operand)) return {};
+  const int64_t run = plan::run_along(o, package::Axis::Col);
+  const auto unit = run > 1 ? run_term(o) : std::nullopt;
+  if (!unit) return {};
+  return CodeWriter::text_of(" && vectorable_runs<", cuda_dialect().type(o.dtype).element, ", ", run,
+                             ">(params.operand[", operand, "], ", *unit, ", ", o.terms.size(), ")");
+}
+
+}  // namespace
 
 bool makes_factors(const package::EpilogueProgram& program, const package::GpuGemmConfig& config) {
   return std::all_of(program.factors.begin(), program.factors.end(), [&](const package::FactorProgram& factor) {
@@ -50,7 +73,13 @@ void print_products(CodeWriter& out, const package::EpilogueProgram& program, st
 Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& program, const package::FactorProgram& factor,
                          std::optional<uint32_t> brought, bool comments) {
   std::set<PartLibrary::Request> needs;
-  CODETTA_TRY(const MakerText text, maker_text(program, factor, cuda_dialect(), comments, needs));
+  // Rows of all items follow each other from any multiple on. What the copy engine brings is one vector by itself.
+  Dialect vectors = cuda_dialect();
+  vectors.runs = !brought;
+  CODETTA_TRY(MakerText text, maker_text(program, factor, vectors, comments, needs));
+  if (factor.batch_in_rows || brought) {
+    for (Held& load : text.phase.loads) load.rows = 1;
+  }
   const PhaseText& phase = text.phase;
   const uint32_t made = text.made;
   const TypeNames& type = cuda_dialect().type(factor.dtype);
@@ -64,7 +93,8 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
   const auto body = out.block_with("};", "struct Maker", is_a ? "A" : "B");
   {
     const auto held = out.block_with("};", "struct Held");
-    for (const Held& load : phase.loads) out.line(load.type, " ", load.name, ";");
+    for (const Held& load : phase.loads)
+      out.line(brought ? load.type : CodeWriter::text_of("Kept<", load.type, ">"), " ", load.name, ";");
   }
   out.line("using Vector = ", type.raw, ";");
   out.line("static constexpr bool batch_in_rows = ", factor.batch_in_rows, ";");
@@ -76,11 +106,13 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
   out.line("template <class P>");
   {
     const auto function = out.block("static __device__ __forceinline__ bool aligned(const P& params)");
-    const std::string whole = aligned_text(program, [&](uint32_t k) { return reads_operand(factor, k); });
+    std::string whole = aligned_text(program, [&](uint32_t k) { return reads_operand(factor, k); });
+    for (uint32_t k = 0; k < program.operands.size() && vectors.runs; ++k)
+      whole += aligned_runs_text(program, factor, k);
     out.line("return ", whole.empty() ? "true" : whole.substr(4), ";");
   }
   const auto begin = [&](std::string_view result, std::string_view name, std::string_view last) {
-    out.line("template <bool whole, class P>");
+    out.line("template <bool whole, class Place, class P>");
     return out.block("static __device__ __forceinline__ ", result, " ", name, "(const P& params, const Tile& tile, ",
                      last, ")");
   };
@@ -94,10 +126,18 @@ Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& progra
     } else {
       for (const std::string& line : references) out.line(line);
     }
-    for (const Held& load : phase.loads) out.line("held.", load.name, " = ", load.text, ";");
+    for (const Held& load : phase.loads) {
+      const std::string before = before_text(load);
+      out.line(before.empty() ? "" : CodeWriter::text_of("if constexpr (", before, " == 0) "), "held.", load.name,
+               " = ", load.text, ";");
+    }
   }
   const auto finish = [&](const PhaseText& of) {
-    for (const Held& load : of.loads) out.line("const ", load.type, " ", load.name, " = held.", load.name, ";");
+    for (const Held& load : of.loads) {
+      const std::string before = before_text(load);
+      const std::string from = before.empty() ? "held" : CodeWriter::text_of("(&held)[-", before, "]");
+      out.line("const ", load.type, " ", load.name, " = ", from, ".", load.name, ";");
+    }
     out.line("Made<Vector> o", made, ";");
     put_lines(out, of.full);
     out.line("return o", made, ".v;");

@@ -32,6 +32,7 @@ struct Dialect {
   bool closures = true;               // there are lambdas; otherwise structs with a call operator
   bool doubles = true;                // there is f64
   bool streams = true;                // wide outputs may go past the caches: who calls orders such stores
+  bool runs = false;                  // what is the same in runs of columns is held once (device/gpu/make.h)
   bool pairs = false;                 // bf16 is stored two vectors at a time where positions can be paired
   std::string_view memory = "";       // in front of the element type of a pointer to a tensor
   std::string_view long_long = "ll";  // behind a literal of 64 bits

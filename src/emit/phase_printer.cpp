@@ -9,6 +9,7 @@
 #include "base/code_writer.hpp"
 #include "plan/families.hpp"
 #include "plan/guards.hpp"
+#include "plan/making.hpp"
 #include "types/op.hpp"
 
 namespace codetta::emit {
@@ -83,6 +84,12 @@ class PhasePrinter {
     return o.access == Access::Indexed ? emit::variation_of(o) == by_both : o.access == Access::Full && o.unit_stride;
   }
   std::string indexed_text(uint32_t operand);
+  // Columns of an operand that is loaded by runs; 1: it is not.
+  [[nodiscard]] int64_t run_of(uint32_t operand) const {
+    const package::Operand& o = program_.operands[operand];
+    return dialect_.runs && o.access == Access::Indexed && o.gathered.empty() ? plan::run_along(o, Axis::Col) : 1;
+  }
+  [[nodiscard]] std::string runs_text(uint32_t operand);
   // Behind the other template arguments of a load from the operand.
   [[nodiscard]] std::string_view written_text(uint32_t operand) const {
     return dialect_.says_written && is_written(program_, operand) ? ", true" : "";
@@ -338,10 +345,13 @@ std::string PhasePrinter::load_text(const Inst& in) {
       break;
     case Access::Indexed:
       loaded = (emit::variation_of(o) & by_column) == 0 ? text("splat<", raw, ">(*(", row_pointer(in.index), "))")
+               : run_of(in.index) > 1                   ? runs_text(in.index)
                                                         : indexed_text(in.index);
   }
   if (loaded.empty()) loaded = text(template_method(name), "<", raw, written_text(in.index), ">(o", in.index, ")");
   if (loads_early(in)) loaded = early_name(in);
+  if ((emit::variation_of(o) & by_column) != 0 && run_of(in.index) > 1)
+    loaded = text("spread<", raw, ">(", loaded, ")");
   return convert_.widen(std::move(loaded), o.dtype, in.type);
 }
 
@@ -349,6 +359,12 @@ std::string PhasePrinter::indexed_text(uint32_t operand) {
   const package::Operand& o = program_.operands[operand];
   return text(template_method("load_indexed"), "<", dialect_.type(o.dtype).raw, ", ", block_of(o), dialect_.long_long,
               written_text(operand), ">(", row_pointer(operand), ", ", unit_of(operand), ", o", operand, "_column)");
+}
+
+std::string PhasePrinter::runs_text(uint32_t operand) {
+  const package::Operand& o = program_.operands[operand];
+  return text(template_method("load_runs"), "<", dialect_.type(o.dtype).element, ", ", run_of(operand), ", ",
+              run_term(o).has_value(), ">(", row_pointer(operand), ", o", operand, "_column)");
 }
 
 // Strides and sizes of the gathered dims follow the operand's terms, in pairs.
@@ -609,7 +625,13 @@ PhaseText PhasePrinter::print() {
       const package::Operand& o = program_.operands[in.index];
       const TypeNames& type = dialect_.type(o.dtype);
       if (o.access == Access::Indexed) {
-        out.loads.push_back({std::string(type.raw), early_name(in), indexed_text(in.index), {}});
+        const int64_t rows = dialect_.runs ? plan::run_along(o, Axis::Row) : 1, run = run_of(in.index);
+        if (run > 1) {
+          out.loads.push_back(
+              {text("Runs<", type.element, ", ", run, ">"), early_name(in), runs_text(in.index), {}, rows, run});
+        } else {
+          out.loads.push_back({std::string(type.raw), early_name(in), indexed_text(in.index), {}, rows});
+        }
         continue;
       }
       out.loads.push_back(
@@ -659,6 +681,21 @@ std::optional<size_t> unit_term(const package::Operand& operand) {
     const package::IndexTerm& term = operand.terms[t];
     if (term.axis != Axis::Col || term.div != 1) continue;
     if (unit || term.dim != 0 || !(term.scale == types::Dim::constant(1))) return std::nullopt;
+    unit = t;
+  }
+  return unit;
+}
+
+std::optional<size_t> run_term(const package::Operand& operand) {
+  constexpr int64_t most_lanes = 16;
+  const int64_t run = plan::run_along(operand, Axis::Col);
+  std::optional<size_t> unit;
+  for (size_t t = 0; t < operand.terms.size(); ++t) {
+    const package::IndexTerm& term = operand.terms[t];
+    if (term.axis != Axis::Col || (term.div != run && term.div % most_lanes == 0)) continue;
+    const bool side = term.div == run && term.dim == 0 && term.scale == types::Dim::constant(1) &&
+                      (term.mod == 0 || term.mod * run % most_lanes == 0);
+    if (unit || !side) return std::nullopt;
     unit = t;
   }
   return unit;

@@ -19,8 +19,10 @@ namespace codetta::emit {
 // What a position or a row holds: a load that may be under way before its value is needed (`text` says what is loaded,
 // `setup` from where; without it from where the index arithmetic of the phase leads), or the state of a row's reduction
 // (`text` is its number; of a largest value, `setup` is the state that knows it and that it is taken from at the end).
+// `rows`, `cols`: it is the same in runs of so many, powers of two (Dialect::runs).
 struct Held {
   std::string type, name, text, setup;
+  int64_t rows = 1, cols = 1;
 };
 
 struct PhaseText {
@@ -46,6 +48,10 @@ int64_t column_block(const package::Operand& operand);
 // Of an Indexed operand whose columns lie side by side inside of these blocks if its tensor's last dim does: the term
 // that says so.
 std::optional<size_t> unit_term(const package::Operand& operand);
+
+// Of an Indexed operand that is the same in runs of several columns (plan::run_along): the term by which runs that
+// follow each other lie side by side if its tensor's last dim does, in vectors of any number of lanes.
+std::optional<size_t> run_term(const package::Operand& operand);
 
 // May an output take the operand's place?
 bool is_written(const package::EpilogueProgram& program, uint32_t operand);

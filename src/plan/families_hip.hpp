@@ -61,9 +61,9 @@ int hip_lanes(const package::EpilogueProgram& epilogue);
 int64_t hip_shared_bytes(const package::EpilogueProgram& epilogue, const GpuGemmConfig& config);
 // An estimate of a lane's vector registers, fitted to what Clang 19 makes of 184 WMMA configurations of bf16: all 24
 // of those that spill are above 256 by it, and 2 of the others; of bytes an occasional one that spills is below.
-// `shape`: which factors are made, and of how many bytes.
+// `problem`: which factors are made, and of what.
 int hip_registers(const HipMatrixFamily& family, const HipArchitecture& arch, const GpuGemmConfig& config,
-                  const GemmShape& shape);
+                  const GpuProblem& problem);
 
 std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const GpuProblem& problem);
 std::vector<GpuGemmConfig> hip_matrix_configurations(const HipMatrixFamily& family, const GpuProblem& problem);

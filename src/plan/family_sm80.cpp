@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/checked.hpp"
 #include "plan/beyond_h100.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/making.hpp"
 #include "plan/refusals.hpp"
 #include "types/dtype.hpp"
 
@@ -37,6 +39,10 @@ constexpr std::array tile_table{Tile{128, 256, 8}, Tile{256, 128, 8}, Tile{128, 
                                 Tile{16, 128, 4},  Tile{16, 64, 4}};
 // For columns in three parts (queries, keys and values): few rows of widths that three divides.
 constexpr std::array thirds{Tile{32, 192, 4}, Tile{16, 192, 4}};
+// Where neighbouring columns lie side by side: threads keep their place in rows of B only if three divides them, too.
+constexpr std::array thirds_across{Tile{128, 192, 12}, Tile{64, 192, 6}, Tile{32, 192, 6}, Tile{16, 192, 6}};
+// Warps of a block that leaves room for a second one on its multiprocessor.
+constexpr int32_t few_warps = 6;
 
 // The instructions of device/cuda/mma.h.
 bool multiplies(const GemmShape& s) {
@@ -94,14 +100,18 @@ bool makes_fit(const GpuProblem& p, const GpuGemmConfig& c, int64_t held) {
   if (unit % lanes != 0) return false;
   double words = 0;
   int64_t vectors = 0;
-  const auto add = [&](bool made, int32_t rows, double read_bytes) {
+  using Which = package::FactorProgram::Which;
+  const auto add = [&](bool made, int32_t extent, bool k_major, Which which) {
     if (!made) return;
-    const int64_t units = (rows * c.tile_k * element / 16 + c.threads - 1) / c.threads;
-    words += static_cast<double>(units * unit) * std::max(read_bytes, 1.0) / 4;
+    const int64_t units = (extent * c.tile_k * element / 16 + c.threads - 1) / c.threads;
+    const int64_t rows = k_major ? extent : c.tile_k, along = (k_major ? c.tile_k : extent) * element / 16;
+    const bool split = which == Which::B && p.ways() > 1;
+    const HeldRows places{split ? 0 : rows & -rows, std::max<int64_t>(c.threads / along, 1), unit};
+    words += static_cast<double>(units * unit) * std::max(held_bytes(p.epilogue, which, places), 1.0) / 4;
     vectors += units * (unit / lanes);
   };
-  add(s.a_made, c.tile_m, s.a_read_bytes);
-  add(s.b_made, c.tile_n, s.b_read_bytes);
+  add(s.a_made, c.tile_m, c.a_k_major, Which::A);
+  add(s.b_made, c.tile_n, c.b_k_major, Which::B);
   return static_cast<double>(held + 4 * vectors) + words <= (element == 4 ? 80 : 112);
 }
 
@@ -115,8 +125,8 @@ bool place(const GpuProblem& p, GpuGemmConfig& c) {
   }
   const int64_t stage = (c.tile_m + c.tile_n) * c.tile_k * element;
   // Two blocks of few warps share a multiprocessor.
-  const int64_t room =
-      c.consumers <= 4 ? std::min(p.gpu.shared_per_block, p.gpu.shared_per_sm / 2 - 2048) : p.gpu.shared_per_block;
+  const int64_t room = c.consumers <= few_warps ? std::min(p.gpu.shared_per_block, p.gpu.shared_per_sm / 2 - 2048)
+                                                : p.gpu.shared_per_block;
   c.stages = static_cast<int32_t>(std::min<int64_t>((room - 4096) / stage, 5));
   if (c.stages < 2) return false;
   while (sm80_shared_bytes(p.epilogue, c) > room && c.piece_rows % 32 == 0) c.piece_rows /= 2;
@@ -254,7 +264,10 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
   const bool busy = p.ways() > 1 || !p.epilogue.reductions.empty() || operations > 6;
   std::vector<GpuGemmConfig> result;
   std::vector<Tile> tiles_of(tile_table.begin(), tile_table.end());
-  if (p.ways() % 3 == 0) tiles_of.insert(tiles_of.end(), thirds.begin(), thirds.end());
+  if (p.ways() % 3 == 0) {
+    const std::span<const Tile> more = base.b_k_major ? std::span<const Tile>(thirds) : thirds_across;
+    tiles_of.insert(tiles_of.end(), more.begin(), more.end());
+  }
   for (const Tile& tile : tiles_of) {
     if (tile.n % (16 * p.ways()) != 0) continue;
     const int64_t width = tile.n / p.ways();
@@ -322,8 +335,8 @@ Mainloop sm80_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   loop.clocks = std::max(loop.clocks, settling(p, c, k));
   if (few) loop.clocks = std::max(loop.clocks, waiting_clocks(p, c, k));
   loop.memory_share = few ? 1 : 0.85;  // few rows have waited for memory
-  loop.blocks_per_sm = c.consumers <= 4 ? 2 : 1;
-  loop.exposed = c.consumers <= 4 ? 0.6 : 1;
+  loop.blocks_per_sm = c.consumers <= few_warps ? 2 : 1;
+  loop.exposed = c.consumers <= few_warps ? 0.6 : 1;
   loop.prologue_us = few ? 3.8 : 2.8;
   loop.note = fmt::format("{} stages, {:.0f} multiply-adds a clock at {:.0f} %", c.stages, rate, 100 * efficiency);
   return loop;

@@ -9,6 +9,7 @@
 #include "base/checked.hpp"
 #include "plan/beyond_h100.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/making.hpp"
 #include "plan/refusals.hpp"
 #include "types/dtype.hpp"
 
@@ -73,9 +74,17 @@ bool multiplies_by_fma(const GemmShape& s) {
   return s.a == DType::f32 && math_of(s.math, s.a, s.b) == MathMode::Strict;
 }
 
+// Registers of B's loads in flight; of what they are made of, if they are.
+double words_in_flight(const package::EpilogueProgram& epilogue, const StreamShape& shape, const GpuGemmConfig& c) {
+  const int64_t loads = int64_t{shape.loads} * c.stages, elements = load_bytes / types::byte_size(c.b_dtype);
+  if (!epilogue.makes_b()) return static_cast<double>(4 * loads);
+  const HeldRows places{c.b_k_major ? 1 : shape.depth, 1, elements};
+  return static_cast<double>(loads * elements) * held_bytes(epilogue, package::FactorProgram::Which::B, places) / 4;
+}
+
 // Blocks that a multiprocessor holds, by registers: loads in flight, sums, and 60 others.
-double resident(const StreamShape& shape, const GpuGemmConfig& c) {
-  const int registers = 60 + shape.warp_n * c.tile_m / 32 + c.stages * 4 * shape.loads;
+double resident(const package::EpilogueProgram& epilogue, const StreamShape& shape, const GpuGemmConfig& c) {
+  const double registers = 60 + shape.warp_n * c.tile_m / 32 + words_in_flight(epilogue, shape, c);
   return std::clamp(std::floor(65536.0 / (registers * c.threads)), 1.0, 2048.0 / c.threads);
 }
 
@@ -104,7 +113,7 @@ int stream_blocks(const package::EpilogueProgram& epilogue, const GpuGemmConfig&
   const bool fmas = c.a_dtype == DType::f32 && c.math == package::MathMode::Strict;
   if (epilogue.reductions.empty() || !epilogue.factors.empty() || fmas) return 1;
   const int most = 65536 / (128 * c.threads);
-  return resident(stream_shape(epilogue, c), c) >= most ? most : 1;
+  return resident(epilogue, stream_shape(epilogue, c), c) >= most ? most : 1;
 }
 
 std::optional<Rejection> refuse_stream(const GpuProblem& p) {
@@ -179,8 +188,7 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
     const int64_t sums = int64_t{shape.warp_n} * c.tile_m / 32 * (fmas ? 5 : 1);
     if (int64_t{shape.loads} * c.stages * 4 + sums > 144) continue;  // registers
     // What B is made of waits in them, and its addresses are computed: less is left (NVRTC begins to spill at 112).
-    const double words =
-        static_cast<double>(int64_t{shape.loads} * c.stages * load_bytes / element) * s.b_read_bytes / 4;
+    const double words = words_in_flight(p.epilogue, shape, c);
     if (s.b_made && words + static_cast<double>(sums) > 80) continue;
     c.shared_bytes = static_cast<int32_t>(shape.shared_bytes);
     if (c.shared_bytes > std::min<int64_t>(p.gpu.shared_per_block, 96 << 10)) continue;
@@ -192,7 +200,7 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
     int64_t before = 1;
     for (const double share : {0.5, 1.0}) {
       const auto split =
-          std::min<int64_t>({static_cast<int64_t>(share * p.gpu.sms * resident(shape, c) / tiles),
+          std::min<int64_t>({static_cast<int64_t>(share * p.gpu.sms * resident(p.epilogue, shape, c) / tiles),
                              s.k / std::max<int64_t>(c.tile_k, least_slice), int64_t{package::max_k_split}});
       if (split <= before) continue;
       before = split;
@@ -213,7 +221,7 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const auto tiles_m = static_cast<double>(base::ceil_div<int64_t>(p.shape.m, c.tile_m));
   const double units =
       static_cast<double>(p.shape.batch * base::ceil_div<int64_t>(p.root_cols(), c.piece_cols)) * tiles_m * c.k_split;
-  const double slots = p.gpu.sms * resident(shape, c), waves = std::ceil(units / slots);
+  const double slots = p.gpu.sms * resident(p.epilogue, shape, c), waves = std::ceil(units / slots);
   const double element_a = p.shape.a_made ? p.shape.a_read_bytes : element;
   const double element_b = p.shape.b_made ? p.shape.b_read_bytes : element;
   const double columns = c.tile_n * k * element_b, rows = c.tile_m * k * element_a;
@@ -236,13 +244,18 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   if (p.shape.a_made || p.shape.b_made) {
     Mainloop making;
     add_making(p, c, k, making);
-    ns = std::max(ns, units * making.clocks / p.gpu.ghz / p.gpu.sms);
+    // With few warps the next instruction of each is waited for (an H200: 27 us with 8 warps, 22 with 16).
+    constexpr double enough_warps = 16;
+    const double blocks = std::min(resident(p.epilogue, shape, c), std::ceil(units / p.gpu.sms));
+    const double warps = std::min(blocks * c.threads / 32, enough_warps);
+    const double waits = p.shape.b_made ? (1 + 8 / warps) / (1 + 8 / enough_warps) : 1;
+    ns = std::max(ns, waits * units * making.clocks / p.gpu.ghz / p.gpu.sms);
   }
   Mainloop loop;
   loop.bytes = columns + rows;
   loop.clocks =
       ns * p.gpu.ghz / std::ceil(units / p.gpu.sms);  // of a unit: the model counts those of one multiprocessor
-  loop.blocks_per_sm = resident(shape, c);
+  loop.blocks_per_sm = resident(p.epilogue, shape, c);
   loop.exposed = 0.3;
   // More than 16 rows are added up in more rounds, and with one block a multiprocessor nothing is under way meanwhile:
   // 30.2 us at 32 x 8192 x 3584 where this came to 25.9, and 34.2 where it came to 24 (an H100).

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "plan/families_hip.hpp"
+#include "plan/making.hpp"
 #include "plan/refusals.hpp"
 #include "types/dtype.hpp"
 
@@ -93,7 +94,7 @@ std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, con
       c.threads = arch.wave * tile.waves;
       if (span > 64 && s.k <= c.tile_k) continue;
       if (sm80_warps_along_m(tile.m, tile.n, tile.waves) == 0 || span % family.step_bytes(arch, element) != 0) continue;
-      if (hip_registers(family, arch, c, s) > arch.registers) continue;
+      if (hip_registers(family, arch, c, p) > arch.registers) continue;
       if (!chunks_fit(p, c)) continue;
       if (!place_in_lds(p, c)) {
         least = std::min<int64_t>(least, c.shared_bytes);
@@ -129,7 +130,8 @@ int64_t hip_shared_bytes(const package::EpilogueProgram& epilogue, const GpuGemm
 }
 
 int hip_registers(const HipMatrixFamily& family, const HipArchitecture& arch, const GpuGemmConfig& c,
-                  const GemmShape& shape) {
+                  const GpuProblem& problem) {
+  const GemmShape& shape = problem.shape;
   const int64_t element = types::byte_size(c.a_dtype), words = family.lane_words(arch, element);
   const int rows = sm80_warps_along_m(c.tile_m, c.tile_n, c.consumers);
   if (rows == 0) return INT32_MAX;
@@ -153,8 +155,12 @@ int hip_registers(const HipMatrixFamily& family, const HipArchitecture& arch, co
   const int64_t turned = element == 1 && (long_rows || made_across) ? 64 : 0;
   // Pairs of registers are copied on their way from one file to the other.
   const int64_t copied = types::byte_size(c.accumulator) == 8 ? held / 2 : 0;
-  return static_cast<int>(held + copied + fragments + loads(c.tile_m, c.a_k_major, shape.a_made, shape.a_read_bytes) +
-                          loads(c.tile_n, c.b_k_major, shape.b_made, shape.b_read_bytes) + turned + 43);
+  using Which = package::FactorProgram::Which;
+  const HeldRows alone{1, 1, c.lanes};
+  return static_cast<int>(held + copied + fragments +
+                          loads(c.tile_m, c.a_k_major, shape.a_made, held_bytes(problem.epilogue, Which::A, alone)) +
+                          loads(c.tile_n, c.b_k_major, shape.b_made, held_bytes(problem.epilogue, Which::B, alone)) +
+                          turned + 43);
 }
 
 std::optional<Rejection> refuse_hip_matrix(const HipMatrixFamily& family, const GpuProblem& p) {
@@ -210,7 +216,7 @@ Mainloop hip_matrix_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   add_making(p, c, k, loop);
   loop.memory_share = 0.8;
   const int by_lds = static_cast<int>(lds_limit / std::max(c.shared_bytes, 1));
-  const int by_registers = 4 * arch.registers / std::max(hip_registers(family, arch, c, p.shape), 1) / c.consumers;
+  const int by_registers = 4 * arch.registers / std::max(hip_registers(family, arch, c, p), 1) / c.consumers;
   loop.blocks_per_sm = std::clamp(std::min(by_lds, by_registers), 1, 4);
   loop.exposed = loop.blocks_per_sm > 1 ? 0.6 : 1;
   loop.prologue_us = 4;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan_program: a kernel a region, temporaries between them.
 #include <algorithm>
+#include <deque>
 
 #include <fmt/format.h>
 
@@ -607,6 +608,8 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
   // What is read is known before anything is stored: a copy reads its input.
   for (const StoredValue& store : region.stores) buffers.push_back(stored_buffer(scope, store));
   for (uint32_t from : region.lowered.argument_input) launch.arguments.push_back(buffers[from]);
+  for (size_t i = 0; i < program.more_b.size(); ++i)
+    launch.arguments[program.operands[program.more_b[i]].argument] = launch.product->more_b[i];
   planned.inputs = std::move(region.leaves);
   for (const StoredValue& store : region.stores) planned.outputs.push_back(store.node);
   kernel.lowered = std::move(region.lowered);
@@ -633,7 +636,7 @@ void ProgramPlanner::add_unit(uint32_t block, Unit unit) {
       for (size_t i = 0; i < arguments.size(); ++i) {
         if (arguments[i].is_output) {
           add_once(unit.makes, launch->arguments[i]);
-        } else {
+        } else if (!is_view(launch->arguments[i])) {
           reads(launch->arguments[i]);
         }
       }
@@ -679,6 +682,7 @@ void add_copies_of(const Unit& unit, KernelUse& use) {
 void ProgramPlanner::add_all_guards() {
   std::vector<std::vector<uint32_t>> touched;
   std::vector<KernelUse> uses;
+  std::deque<std::vector<uint32_t>> arguments;  // by launch
   for (const UnitBlock& block : units_.blocks) {
     for (const Unit& unit : block.units)
       touched.emplace_back(unit.reads).insert(touched.back().end(), unit.makes.begin(), unit.makes.end());
@@ -700,8 +704,9 @@ void ProgramPlanner::add_all_guards() {
           whole(product->a), whole(product->b);
           for (uint32_t& b : product->more_b) whole(b);
         }
+        for (uint32_t& argument : arguments.emplace_back(launch->arguments)) whole(argument);
         uses.push_back({std::move(product), !(launch->batch == Dim::constant(1)),
-                        &plan_.kernels[launch->kernel].lowered.program, &launch->arguments,
+                        &plan_.kernels[launch->kernel].lowered.program, &arguments.back(),
                         &block != units_.blocks.data() || plan_.kernels[launch->kernel].user.has_value()});
         uses.back().in_order = !uses.back().apart;
         if (launch->product) {

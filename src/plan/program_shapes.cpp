@@ -11,6 +11,7 @@
 #include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
+#include "plan/making.hpp"
 #include "plan/planner.hpp"
 #include "types/dtype.hpp"
 
@@ -186,29 +187,31 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   gemm.batch = hinted(region.batch).value_or(std::min(hint(region.batch), most_guessed));
   gemm.a_made = !region.a_made.empty();
   gemm.b_made = !region.b_made.empty();
-  const auto add_cost = [](const MadeFactor& made, double& most_clocks, double& most_bytes) {
+  const bool cpu = plan_.target.backend == Backend::cpu;
+  const auto add_cost = [&](const MadeFactor& made, double& most_clocks, double& most_bytes) {
     const package::EpilogueProgram& program = made.lowered.program;
-    double clocks = 0, bytes = 0;
-    const auto& insts = program.phases[0].insts;
-    const bool masked = package::may_mask(program, insts);
-    for (const package::Inst& inst : insts) {
-      const bool op = inst.kind == package::Inst::Kind::Op;
-      clocks += op ? vector_clocks(inst.op, inst.type) : 0.5;
-      if (masked && op && inst.op == types::Op::exp) clocks += 1;  // two instructions bound and compare its argument
+    MakingCost cost;
+    if (!cpu) {
+      const double elements = static_cast<double>(hint(made.lowered.batch)) *
+                              static_cast<double>(hint(made.lowered.rows)) *
+                              static_cast<double>(hint(made.lowered.cols));
+      cost = making_cost(program, elements, [this](const Dim& dim) { return hint(dim); });
+    } else {
+      for (const package::Inst& inst : program.phases[0].insts)
+        cost.clocks += inst.kind == package::Inst::Kind::Op ? vector_clocks(inst.op, inst.type) : 0.5;
+      for (const package::Operand& operand : program.operands) {
+        const bool whole = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
+        if (whole && !operand.is_store) cost.read_bytes += static_cast<double>(types::byte_size(operand.dtype));
+      }
     }
-    for (const package::Operand& operand : program.operands) {
-      const bool whole = operand.access == package::Access::Full || operand.access == package::Access::Indexed;
-      if (whole && !operand.is_store) bytes += static_cast<double>(types::byte_size(operand.dtype));
-    }
-    most_clocks = std::max(most_clocks, clocks);
-    most_bytes = std::max(most_bytes, bytes);
+    most_clocks = std::max(most_clocks, cost.clocks);
+    most_bytes = std::max(most_bytes, cost.read_bytes);
   };
   for (const MadeFactor& made : region.a_made) add_cost(made, gemm.a_clocks, gemm.a_read_bytes);
   for (const MadeFactor& made : region.b_made) add_cost(made, gemm.b_clocks, gemm.b_read_bytes);
   gemm.products = static_cast<int32_t>(region.more.size() + 1);
   const bool any_a = !gemm.a_made && lies_anywhere(graph, region.a.source);
   // Kernels of CPUs take any B; one form reads rows of A and nothing else.
-  const bool cpu = plan_.target.backend == Backend::cpu;
   const bool any_b = !cpu && !gemm.b_made &&
                      (lies_anywhere(graph, region.b.source) ||
                       std::any_of(region.more.begin(), region.more.end(),

@@ -394,23 +394,39 @@ std::optional<Error> RegionFinder::take_inside(KernelRegion& region) const {
     return std::nullopt;
   };
   for (const FurtherProduct& further : region.more) {
-    const ir::TensorType& type = graph_.type(further.b.source);
-    if (type.shape.size() > 3) return no(fmt::format("a further factor has {} dims", type.shape.size()));
-    const uint32_t leaf = leaf_index(further.b.source);
-    const auto known = std::find(from.begin(), from.end(), leaf);
+    const Factor& b = further.b;
+    const ir::TensorType& type = graph_.type(b.source);
+    if (b.view.empty() && type.shape.size() > 3)
+      return no(fmt::format("a further factor has {} dims", type.shape.size()));
+    // A slice is an argument of its own, which begins where the product does (ProgramPlanner::add_kernel).
+    const uint32_t leaf = leaf_index(b.source);
+    const auto known = b.offsets.empty() ? std::find(from.begin(), from.end(), leaf) : from.end();
     package::Operand operand;
     operand.argument = static_cast<uint32_t>(known - from.begin());
     if (known == from.end()) {
+      std::vector<Dim> shape = type.shape;
+      for (size_t d = 0; d < b.offsets.size(); ++d) shape[d] = shape[d] - b.offsets[d];
       from.push_back(leaf);
-      program.arguments.push_back({name_of(further.b.source), type.dtype, false, false, type.shape});
+      program.arguments.push_back(
+          {name_of(b.source) + (b.offsets.empty() ? "" : "_slice"), type.dtype, false, false, std::move(shape)});
     }
     operand.dtype = type.dtype;
     operand.unit_stride = false;
-    const auto k_dim = static_cast<uint8_t>(further.b.transposed ? 0 : 1);
-    if (type.shape.size() == 3 && !(type.shape[0] == Dim::constant(1)))
-      operand.terms.push_back({package::Axis::Batch, 1, 0, 2});
-    operand.terms.push_back({package::Axis::Row, 1, 0, k_dim});
-    operand.terms.push_back({package::Axis::Col, 1, 0, static_cast<uint8_t>(1 - k_dim)});
+    const auto add = [&](package::Axis axis, const package::FactorDim& dim) {
+      if (!(dim.scale == Dim::constant(0))) operand.terms.push_back({axis, 1, 0, dim.dim, dim.scale});
+    };
+    const size_t seen = b.view.size();
+    if (seen != 0) {
+      if (seen == 3) add(package::Axis::Batch, b.view[0]);
+      add(package::Axis::Row, b.view[seen - 2]);
+      add(package::Axis::Col, b.view[seen - 1]);
+    } else {
+      const auto k_dim = static_cast<uint8_t>(b.transposed ? 0 : 1);
+      if (type.shape.size() == 3 && !(type.shape[0] == Dim::constant(1)))
+        operand.terms.push_back({package::Axis::Batch, 1, 0, 2});
+      operand.terms.push_back({package::Axis::Row, 1, 0, k_dim});
+      operand.terms.push_back({package::Axis::Col, 1, 0, static_cast<uint8_t>(1 - k_dim)});
+    }
     program.more_b.push_back(static_cast<uint32_t>(program.operands.size()));
     program.operands.push_back(std::move(operand));
   }

@@ -152,6 +152,8 @@ class RegionFinder {
   // ---- products and steps ----
   // Products of one A, of one type, that need as many others in front of them, so that none needs another.
   void find_together(const std::vector<Together>& apart);
+  // Whether a kernel of a GPU can read the factor as an operand.
+  [[nodiscard]] bool is_operand(const Factor& factor) const;
   void dissolve(const KernelRegion& region, Rejection why);
   // Factors that depend on no product and that nothing else reads.
   void find_made();

@@ -60,6 +60,14 @@ void RegionFinder::find_heads() {
   }
 }
 
+bool RegionFinder::is_operand(const Factor& factor) const {
+  if (factor.view.empty()) return true;
+  const auto& shape = graph_.type(factor.source).shape;
+  return options_.offset_bytes != 0 && factor.view.size() <= 3 &&
+         std::all_of(factor.view.begin(), factor.view.end(),
+                     [&](const package::FactorDim& dim) { return package::dims_seen_as(dim, shape) == 1; });
+}
+
 void RegionFinder::find_together(const std::vector<Together>& apart) {
   std::vector<bool> needed(graph_.size());
   for (const ir::GraphOutput& output : graph_.outputs()) needed[output.node.index()] = true;
@@ -73,8 +81,8 @@ void RegionFinder::find_together(const std::vector<Together>& apart) {
     const Head& head = heads_[r];
     if (!options_.together || !head.product || !needed[head.node.index()]) continue;
     // On GPUs a factor that may be made where it is read is worth more than an A that is read once, and the B of a
-    // further product is an operand of the kernel, a whole tensor.
-    if (options_.inside && (!is_input(head.b.source) || !head.b.view.empty())) continue;
+    // further product is an operand of the kernel, with a stride for each axis.
+    if (options_.inside && (!is_input(head.b.source) || !is_operand(head.b))) continue;
     auto& sets = alike[{head.a.source.index(), head.a.transposed, device_of(head.node), head.depth}];
     const auto fits = [&](const std::vector<size_t>& set) {
       const Head& first = heads_[set[0]];

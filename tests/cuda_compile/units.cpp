@@ -472,6 +472,47 @@ class Collector {
     }
   }
 
+  // Weights of four bits, two in a byte of rows, of columns and of K, with scales for groups: all that discovery
+  // offers.
+  void add_four_bits() {
+    struct Form {
+      const char *what, *weights, *dim, *groups, *b;
+    };
+    const Form forms[] = {
+        {"rows", "packed: u8[2048, 4096], s: f32[128, 1, 4096], z: u8[128, 1, 4096]", "dim=0, interleave=True",
+         "128, 32, 4096", "w"},
+        {"halves", "packed: u8[2048, 4096], s: bf16[32, 1, 4096], z: f32[4096]", "dim=0", "32, 128, 4096", "w"},
+        {"columns", "packed: u8[4096, 2048], s: bf16[32, 1, 4096], z: f32[4096]", "dim=1, interleave=True",
+         "32, 128, 4096", "w"},
+        {"along K", "packed: u8[4096, 2048], s: bf16[4096, 32, 1], z: f32[4096, 1, 1]", "dim=1, interleave=True",
+         "4096, 32, 128", "permute(w, (1, 0))"}};
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+      for (const Form& form : forms) {
+        for (const int rows : {1, 16, 64}) {
+          const std::string text = fmt::format(
+              "def f(x: bf16[{}, 4096], {}):\n    four = join(packed % 16, packed // 16, {})\n"
+              "    g = (cast(reshape(four, ({})), f32) - cast(z, f32)) * s\n"
+              "    w = cast(reshape(g, (4096, 4096)), bf16)\n    y = x @ {}\n    return y\n",
+              rows, form.weights, form.dim, form.groups, form.b);
+          const auto graph = test::bind_program_text(text);
+          const auto plan = graph ? plan::plan_program(*graph, {Backend::cuda, CpuIsa::generic, arch}, {}, {})
+                                  : Result<plan::Plan>(graph.error());
+          if (!plan) {
+            problem_ = text + plan.error().render();
+            return;
+          }
+          for (const plan::PlannedKernel& kernel : plan->kernels) {
+            if (!kernel.lowered.program.makes_b()) continue;
+            for (const plan::Candidate& candidate : kernel.discovery.candidates) {
+              if (const auto* config = std::get_if<GpuGemmConfig>(&candidate.config))
+                add(std::string("made B of four bits, ") + form.what, kernel.lowered.program, *config, arch);
+            }
+          }
+        }
+      }
+    }
+  }
+
   // The one kernel of all host steps.
   void add_steps() {
     for (const char* arch : architectures) {
@@ -530,6 +571,7 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_statistics(DType::f16);
   collector.add_made(DType::bf16, false, true, true);
   collector.add_products(DType::bf16, 3);
+  collector.add_four_bits();
   collector.add_masked();
   collector.add_maps();
   collector.add_steps();

@@ -367,6 +367,48 @@ TEST_F(EmulatedFactors, DequantizedWeights) {
   }
 }
 
+// Numbers of four bits: two in a byte, of rows or of columns, next to each other or in halves, with scales and zero
+// points for groups along K.
+TEST_F(EmulatedFactors, WeightsOfFourBits) {
+  struct Case {
+    const char *parameters, *four;  // G: groups of eight, H: half of what is packed
+    bool transposed;
+  };
+  const char* both = "packed % 16, packed // 16";
+  const std::vector<Case> cases = {
+      {"packed: u8[HK, N], s: f32[G, 1, N], z: u8[G, 1, N]", "join({}, dim=0, interleave=True)", false},
+      {"packed: u8[HK, N], s: bf16[G, 1, N], z: i8[N]", "join({}, dim=0)", false},
+      {"packed: u8[K, HN], s: bf16[G, 1, N], z: f32[G, 1, N]", "join({}, dim=1, interleave=True)", false},
+      {"packed: i8[HK, N], s: f32[G, 1, N], z: i8[1, N]", "join({}, dim=0, interleave=True)", false},
+      {"packed: u8[N, HK], s: f32[N, G, 1], z: u8[N, G, 1]", "join({}, dim=1, interleave=True)", true},
+      {"packed: u8[HN, K], s: f32[N, G, 1], z: f32[N, 1, 1]", "join({}, dim=0, interleave=True)", true},
+      {"packed: u8[N, HK], s: bf16[N, G, 1], z: f32[N, 1, 1]", "join({}, dim=1)", true},
+  };
+  uint64_t which = 0;
+  for (const Case& one : cases) {
+    for (const auto& [m, n, k] : {std::tuple{3, 48, 208}, {37, 72, 128}, {9, 34, 72}}) {
+      if (!test::commit_takes(which++, 6)) continue;
+      std::string parameters = one.parameters;
+      for (const auto& [name, size] : {std::pair{"HK", k / 2}, {"HN", n / 2}, {"K", k}, {"N", n}, {"G", k / 8}}) {
+        for (size_t at; (at = parameters.find(name)) != std::string::npos;)
+          parameters.replace(at, std::string(name).size(), std::to_string(size));
+      }
+      const std::string whole = one.transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n);
+      const std::string groups =
+          one.transposed ? fmt::format("{}, {}, 8", n, k / 8) : fmt::format("{}, 8, {}", k / 8, n);
+      const std::string text = fmt::format(
+          "def f(x: bf16[{}, {}], {}):\n    four = {}\n"
+          "    w = cast(reshape((cast(reshape(four, ({})), f32) - cast(z, f32)) * s, ({})), bf16)\n"
+          "    y = x @ {} + 1.0\n    return y\n",
+          m, k, parameters, fmt::format(fmt::runtime(one.four), both), groups, whole,
+          one.transposed ? "permute(w, [1, 0])" : "w");
+      std::set<package::GpuFamily> families{Simt, Sm80};
+      if (m <= 32) families.insert(Stream);
+      expect(text, families);
+    }
+  }
+}
+
 // Gate and up in one matrix: columns of a made B in two parts, which mma.sync takes along K alone.
 TEST_F(EmulatedFactors, PartsOfAMadeB) {
   uint64_t which = 0;
@@ -467,6 +509,23 @@ TEST_F(EmulatedFactors, ProductsOfOneA) {
        "y, z",
        false},
       {"x: f16[2, 33, 40], g: f16[2, 40, 32], u: f16[2, 40, 32]", "y = (x @ g) * (x @ u)\n    return y", false},
+      // three, whose columns lie side by side
+      {"x: bf16[70, 72], q: bf16[72, 48], k: bf16[72, 48], v: bf16[72, 48], b: f32[48]",
+       "y = x @ q + b\n    z = x @ k\n    w = relu(x @ v)\n    return y, z, w", false},
+      {"x: bf16[5, 208], q: bf16[208, 40], k: bf16[208, 40], v: bf16[208, 40]",
+       "y = (x @ q) * (x @ k) + x @ v\n    z = sum(y, dim=-1)\n    return y, z", true},
+      // slices of one matrix: of columns and of rows, parts of a split, of a stack, transposed, with items
+      {"x: bf16[70, 72], w: bf16[72, 120]",
+       "y = x @ w[:, :40]\n    z = silu(x @ w[:, 40:80]) * (x @ w[:, 80:])\n    return y, z", false},
+      {"x: bf16[5, 200], w: bf16[200, 120]",
+       "q, k, v = split(w, 3, dim=1)\n    y = (x @ q) * (x @ k) + x @ v\n    return y", true},
+      {"x: bf16[9, 64], w: bf16[3, 64, 40]", "y = (x @ w[2]) * (x @ w[1])\n    return y", true},
+      {"x: bf16[7, 80], w: bf16[96, 80], b: f32[32]",
+       "y = x @ permute(w[32:64, :], [1, 0]) + b\n    z = x @ permute(w[64:, :], [1, 0])\n    return y, z", true},
+      {"x: bf16[33, 40], w: bf16[96, 32]", "y = (x @ w[8:48, :]) * (x @ w[56:, :])\n    return y", false},
+      {"x: f16[2, 33, 40], w: f16[2, 40, 64]", "y = (x @ w[:, :, :32]) * (x @ w[:, :, 32:])\n    return y", false},
+      {"x: bf16[6, 64], w: bf16[64, 128]",  // which is read behind the products, too
+       "y = (x @ w[:, :64]) * (x @ w[:, 64:]) + w[:6, 64:]\n    return y", true},
       // A is made
       {"x: f32[6, 72], g: bf16[72, 40], u: bf16[72, 40]",
        "a = cast(x * 0.5, bf16)\n    y = silu(a @ g) * (a @ u)\n    return y", true},

@@ -72,7 +72,8 @@ class Collector {
         source->entries.size(),
         matrix ? plan::hip_shared_bytes(program, config) : plan::simt_shared_bytes({program, {}, arch.facts}, config),
         arch.registers,
-        matrix ? plan::hip_registers(plan::hip_matrix_family(config.family), arch, config, shape) : 0};
+        matrix ? plan::hip_registers(plan::hip_matrix_family(config.family), arch, config, {program, shape, arch.facts})
+               : 0};
     unit.lds_most = !matrix;
     // Of each type of accumulators one kernel is in every slice.
     unit.golden = !matrix && always_.insert({arch.facts.arch, config.accumulator}).second;

@@ -17,6 +17,8 @@ struct MadeLoader {
   static_assert(threads % along == 0, "a thread keeps its place in the row");
   static_assert(elements % lanes == 0, "vectors fill a run of 16 bytes");
   static_assert(ways == 1 || Stage::k_major, "columns of a split tile are rows of what is made");
+  static constexpr int multiple = Stage::rows & -Stage::rows;  // where rows of a block begin
+  static constexpr int reach = ways == 1 ? multiple : 0;       // columns of a split tile lie anywhere
 
   Making<Maker, P> making;
   i64 k0, first, end;  // of the next block; along the other dim: of the tile, and of all
@@ -34,45 +36,42 @@ struct MadeLoader {
         row(thread / along),
         column(thread % along * elements) {}
 
-  // Where vector `v` of a pass begins in the factor; how many of its elements exist.
-  CODETTA_MEMBER int place(int pass, int v, int k, i64& r, i64& c) const {
-    const int at = row + pass * pass_rows, beside = column + v * lanes;
+  // Where a vector of a pass begins in the factor; how many of its elements exist.
+  template <class Place>
+  CODETTA_MEMBER int place(int k, i64& r, i64& c) const {
+    const int at = row + Place::row * pass_rows, beside = column + Place::vector * lanes;
     if (units % threads != 0 && at >= Stage::rows) return 0;
     if constexpr (Stage::k_major) {
       r = ways > 1 ? table[at] : first + at;
       c = k0 + beside;
       return first + at % width < end ? there(beside, k, lanes) : 0;
     } else {
-      r = k0 + at, c = first + beside;
+      r = known_multiple<multiple>(k0) + at, c = first + beside;
       return at < k ? there(c, end, lanes) : 0;
     }
   }
   CODETTA_MEMBER void fetch(u32, int k) {
-#pragma unroll
-    for (int i = 0; i < passes; ++i) {
-#pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        i64 r = 0, c = 0;
-        const int n = place(i, v, k, r, c);
-        making.load(held[i][v], r, c, n);
-      }
-    }
+    each_place<passes, pass_rows, reach, vectors>([&](auto at) {
+      using Place = decltype(at);
+      i64 r = 0, c = 0;
+      const int n = place<Place>(k, r, c);
+      making.template load<Place>(held[Place::row][Place::vector], r, c, n);
+    });
   }
   CODETTA_MEMBER void settle(u32 stage, int k) {
-#pragma unroll
-    for (int i = 0; i < passes; ++i) {
-      if (units % threads != 0 && row + i * pass_rows >= Stage::rows) continue;
-      typename Maker::Vector made[vectors];
-#pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        i64 r = 0, c = 0;
-        const int n = place(i, v, k, r, c);
-        made[v] = making.make(held[i][v], r, c, n);
+    typename Maker::Vector made[vectors];
+    each_place<passes, pass_rows, reach, vectors>([&](auto at) {
+      using Place = decltype(at);
+      if (units % threads != 0 && row + Place::row * pass_rows >= Stage::rows) return;
+      i64 r = 0, c = 0;
+      const int n = place<Place>(k, r, c);
+      made[Place::vector] = making.template make<Place>(held[Place::row][Place::vector], r, c, n);
+      if constexpr (Place::vector + 1 == vectors) {
+        uint4 words;
+        memcpy(&words, made, sizeof words);
+        ptx::store_shared_four(stage + Stage::at(row + Place::row * pass_rows, column * Stage::size), words);
       }
-      uint4 words;
-      memcpy(&words, made, sizeof words);
-      ptx::store_shared_four(stage + Stage::at(row + i * pass_rows, column * Stage::size), words);
-    }
+    });
     k0 += k;
   }
 };

@@ -20,11 +20,12 @@ struct MadeWeights {
   static_assert(elements % lanes == 0, "vectors fill a load");
   static_assert(Config::ways == 1 || S::along_k, "columns of a split tile are rows of what is made");
   struct Held {
-    typename Maker::Held of[S::loads][vectors];
+    typename Maker::Held of[places][S::depth][vectors];
   };
   Making<Maker, P> making;
   i64 other[places];  // the (first) column of a load; -1: it does not exist
   i64 k, k_end;       // of this thread's part of the first step
+  bool whole = true;  // all columns of its loads exist, and whole vectors can be loaded
 
   CODETTA_MEMBER MadeWeights(const P& params, i64 batch, i64 k_begin, i64 last, i64 col0, int warp_column, int warp_k,
                              int lane)
@@ -36,43 +37,82 @@ struct MadeWeights {
       const int column = warp_column + i * S::block + (S::along_k ? g : g * elements);
       const i64 root = col0 + column % S::width;
       other[i] = root < p.cols ? column_of_b<Config::ways>(p, root, column / S::width) : -1;
+      whole = whole && making.aligned && (S::along_k ? root : root + elements - 1) < p.cols;
     }
     k = k_begin + warp_k * S::step_k + (S::along_k ? t * elements : t * S::depth);
   }
-  // Where vector `v` of a load begins in the factor; how many of its elements exist.
-  CODETTA_MEMBER int place(int load, int v, int step, i64& r, i64& c) const {
-    const i64 from = other[load / S::depth], at = k + (i64)step * (S::warps_k * S::step_k);
+  // Where a vector of a load begins in the factor; how many of its elements exist. Of rows across K and of columns
+  // along it compilers know what they are multiples of, and so what index arithmetic makes of them.
+  template <class Place>
+  CODETTA_MEMBER int place(int load, int step, i64& r, i64& c) const {
+    const i64 from = other[load], at = k + (i64)step * (S::warps_k * S::step_k);
     if constexpr (S::along_k) {
-      r = from, c = at + v * lanes;
+      r = from, c = known_multiple<elements>(at) + Place::vector * lanes;
       return from < 0 ? 0 : there(c, k_end, lanes);
     } else {
-      r = at + load % S::depth, c = from + v * lanes;
+      r = known_multiple<S::depth>(at) + Place::row, c = known_multiple<elements>(from) + Place::vector * lanes;
       return from < 0 || r >= k_end ? 0 : there(c, making.params.problem.cols, lanes);
     }
   }
+  // Whether all of a step exists: without a question at each vector, what several are made of is computed once.
+  CODETTA_MEMBER bool is_whole(int step) const {
+    return whole && k + (i64)step * (S::warps_k * S::step_k) + (S::along_k ? elements : S::depth) <= k_end;
+  }
   CODETTA_MEMBER void load(Held& held, int step) const {
+    if (is_whole(step)) {
 #pragma unroll
-    for (int i = 0; i < S::loads; ++i) {
+      for (int i = 0; i < places; ++i) {
+        each_place<S::depth, 1, S::depth, vectors>([&](auto at) {
+          using Place = decltype(at);
+          i64 r = 0, c = 0;
+          place<Place>(i, step, r, c);
+          making.template load_whole<Place>(held.of[i][Place::row][Place::vector], r, c);
+        });
+      }
+    } else {
 #pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        i64 r = 0, c = 0;
-        const int n = place(i, v, step, r, c);
-        making.load(held.of[i][v], r, c, n);
+      for (int i = 0; i < places; ++i) {
+        each_place<S::depth, 1, S::depth, vectors>([&](auto at) {
+          using Place = decltype(at);
+          i64 r = 0, c = 0;
+          const int n = place<Place>(i, step, r, c);
+          making.template load_some<Place>(held.of[i][Place::row][Place::vector], r, c, n);
+        });
       }
     }
   }
   CODETTA_MEMBER Words<S> finished(const Held& held, int step) const {
     Words<S> words;
+    const auto take = [&](int i, const typename Maker::Vector(&made)[S::depth][vectors]) {
 #pragma unroll
-    for (int i = 0; i < S::loads; ++i) {
-      typename Maker::Vector made[vectors];
+      for (int row = 0; row < S::depth; ++row) memcpy(&words.w[i * S::depth + row], made[row], sizeof words.w[0]);
+    };
+    if (is_whole(step)) {
 #pragma unroll
-      for (int v = 0; v < vectors; ++v) {
-        i64 r = 0, c = 0;
-        const int n = place(i, v, step, r, c);
-        made[v] = making.make(held.of[i][v], r, c, n);
+      for (int i = 0; i < places; ++i) {
+        typename Maker::Vector made[S::depth][vectors];
+        each_place<S::depth, 1, S::depth, vectors>([&](auto at) {
+          using Place = decltype(at);
+          i64 r = 0, c = 0;
+          place<Place>(i, step, r, c);
+          made[Place::row][Place::vector] =
+              making.template make_whole<Place>(held.of[i][Place::row][Place::vector], r, c);
+        });
+        take(i, made);
       }
-      memcpy(&words.w[i], made, sizeof words.w[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < places; ++i) {
+        typename Maker::Vector made[S::depth][vectors];
+        each_place<S::depth, 1, S::depth, vectors>([&](auto at) {
+          using Place = decltype(at);
+          i64 r = 0, c = 0;
+          const int n = place<Place>(i, step, r, c);
+          made[Place::row][Place::vector] =
+              making.template make_some<Place>(held.of[i][Place::row][Place::vector], r, c, n);
+        });
+        take(i, made);
+      }
     }
     return words;
   }

@@ -40,15 +40,6 @@ std::string kernel_symbol(size_t program_index, size_t index) {
   return CodeWriter::text_of("program_", program_index, "_kernel_", index);
 }
 
-void print_more_b(CodeWriter& out, const package::Package& package, const package::Product& product,
-                  const std::string& symbol) {
-  for (size_t p = 1; p < product.products(); ++p) {
-    const uint32_t b = product.factor_b(p);
-    out.line("CODETTA_OK(check_more_b(frame, ", symbol, ", one, v[", b, "], ", literal_text(package.buffers[b].name),
-             ", ", product.b_transposed, ", ", product.products(), "));");
-  }
-}
-
 void print_gpu_kernel(CodeWriter& out, const Program& program, size_t program_index, size_t index,
                       size_t library_index) {
   const package::Kernel& kernel = program.package->kernels[index];

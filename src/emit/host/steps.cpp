@@ -386,17 +386,19 @@ class StepPrinter : public StepBase {
               number(step.n), ", ", product ? number(step.product->k) : "Number(0)", ", ", number(program.split.chunk),
               "));");
     if (product) {
-      const auto factor = [&](bool is_a, uint32_t buffer, bool transposed) {
+      const auto factor = [&](bool is_a, uint32_t buffer, bool transposed, size_t further = 0) {
         const size_t products = is_a ? 1 : step.product->products();
-        const std::string view =
-            seen_factor(CodeWriter::text_of("v[", buffer, "]"), buffer,
-                        is_a ? step.product->a_view : step.product->b_view, is_a ? "seen_a" : "seen_b");
-        out_.line("CODETTA_OK(set_factor(frame, one, ", is_a, ", ", view, ", ", name_of(buffer), ", ", transposed,
-                  products > 1 ? CodeWriter::text_of(", ", products) : std::string(), "));");
+        const std::string view = seen_factor(
+            CodeWriter::text_of("v[", buffer, "]"), buffer, is_a ? step.product->a_view : step.product->b_view,
+            is_a ? "seen_a" : "seen_b" + (further == 0 ? std::string() : std::to_string(further)));
+        out_.line("CODETTA_OK(",
+                  further == 0 ? "set_factor(frame, " : CodeWriter::text_of("check_more_b(frame, ", symbol, ", "),
+                  "one, ", further == 0 ? CodeWriter::text_of(is_a, ", ") : "", view, ", ", name_of(buffer), ", ",
+                  transposed, products > 1 ? CodeWriter::text_of(", ", products) : std::string(), "));");
       };
       if (!program.makes_a()) factor(true, step.product->a, step.product->a_transposed);
-      if (!program.makes_b()) factor(false, step.product->b, step.product->b_transposed);
-      if (!program.makes_b()) print_more_b(out_, package_, *step.product, symbol);
+      for (size_t p = 0; p < step.product->products() && !program.makes_b(); ++p)
+        factor(false, step.product->factor_b(p), step.product->b_transposed, p);
     }
     const size_t count = program.operands.size();
     if (count > 0) {

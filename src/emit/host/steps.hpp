@@ -42,9 +42,6 @@ bool starts_with_map(const package::Package& package);
 bool has_launches(const package::Package& package);  // any of these
 // Refuses a negative stride of a tensor that a kernel of the user's takes; `name`, `stride`: as text.
 void print_ascends(base::CodeWriter& out, int32_t dim, const std::string& name, const std::string& stride);
-// GPU: checks the B of further products, which the kernel has among its operands, as the first is checked.
-void print_more_b(base::CodeWriter& out, const package::Package& package, const package::Product& product,
-                  const std::string& symbol);
 // GPU: a launch of a kernel of the user's, in a scope of its own; `number`: an expression as text.
 void print_user_launch(base::CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
                        const std::string& symbol, const std::function<std::string(const types::Dim&)>& number);

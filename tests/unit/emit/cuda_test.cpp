@@ -176,7 +176,7 @@ TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
   for (const char* part : {R"(
   struct MakerB {
     struct Held {
-      i8v l0;
+      Kept<i8v> l0;
     };
     using Vector = u16v;
     static constexpr bool batch_in_rows = false;
@@ -186,7 +186,7 @@ TEST(EmitCuda, FactorsThatAreMadeAndFurtherOnes) {
     }
 )",
                            R"(
-    template <bool whole, class P>
+    template <bool whole, class Place, class P>
     static __device__ __forceinline__ void load(const P& params, const Tile& tile, Held& held) {
       MakerFragment<whole, P> f(params, tile);
       const Ref<i8> o0 = f.template ref<i8>(0);

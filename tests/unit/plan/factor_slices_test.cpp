@@ -106,22 +106,51 @@ TEST(FactorSlices, OfSeveralDimsAreItems) {
   }
 }
 
-// A product of three slices of one stored matrix, as queries, keys and values are often kept. On GPUs the B of further
-// products are whole tensors.
+// A product of three slices of one stored matrix, as queries, keys and values are often kept.
 TEST(FactorSlices, OfOneMatrixAreProductsOfOneA) {
-  for (const char* target : {"cpu:avx2", "cuda:sm_80", "cuda:sm_90a", "hip:gfx942", "hip:gfx1100"}) {
-    for (const bool stacked : {false, true}) {
-      const char* columns = "q = x @ w[:, :256]\n    k = x @ w[:, 256:512]\n    y = q * k + x @ w[:, 512:]";
-      const std::string shape = stacked ? "[3, 256, 256]" : "[256, 768]";
-      const auto plan = sliced(target, "x: f16['m', 256], w: f16" + shape,
-                               stacked ? "y = (x @ w[0]) * (x @ w[1]) + x @ w[2]" : columns);
-      ASSERT_TRUE(plan) << target << plan.error().render();
-      EXPECT_EQ(plan->kernels.size(), std::string(target) == "cpu:avx2" ? 1U : 3U) << plan::to_string(*plan);
-      EXPECT_EQ(copies_of(*plan, plan->kernels.size()), 0U) << plan::to_string(*plan);
-      EXPECT_EQ(slices_of(*plan).size(), 2U) << plan::to_string(*plan);
-      EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << plan::to_string(*plan);
+  for (const char* target : {"cpu:avx2", "cuda:sm_80", "cuda:sm_89", "cuda:sm_90a"}) {
+    for (const char* weights : {"[256, 768]", "[3, 256, 256]", "[768, 256]", "split"}) {
+      for (const char* rows : {"'m'", "4"}) {
+        std::string body, shape = weights;
+        if (shape == "[256, 768]") {
+          body = "q = x @ w[:, :256]\n    k = x @ w[:, 256:512]\n    y = q * k + x @ w[:, 512:]";
+        } else if (shape == "[3, 256, 256]") {
+          body = "y = (x @ w[0]) * (x @ w[1]) + x @ w[2]";
+        } else if (shape == "[768, 256]") {
+          body =
+              "y = (x @ permute(w[:256, :], (1, 0))) * (x @ permute(w[256:512, :], (1, 0))) + "
+              "x @ permute(w[512:, :], (1, 0))";
+        } else {
+          shape = "[256, 768]";
+          body = "q, k, v = split(w, 3, dim=1)\n    y = (x @ q) * (x @ k) + x @ v";
+        }
+        const auto plan = sliced(target, std::string("x: f16[") + rows + ", 256], w: f16" + shape, body);
+        ASSERT_TRUE(plan) << target << plan.error().render();
+        ASSERT_EQ(plan->kernels.size(), 1U) << target << body << plan::to_string(*plan);
+        EXPECT_EQ(copies_of(*plan, 1), 0U) << plan::to_string(*plan);
+        EXPECT_EQ(slices_of(*plan).size(), 2U) << plan::to_string(*plan);
+        EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << plan::to_string(*plan);
+        const auto& program = plan->kernels[0].lowered.program;
+        for (const package::Step& step : plan->steps) {
+          const auto* launch = std::get_if<package::LaunchKernel>(&step);
+          if (launch == nullptr) continue;
+          EXPECT_EQ(launch->product->products(), 3U);
+          for (size_t i = 0; i < program.more_b.size(); ++i)
+            EXPECT_EQ(launch->arguments[program.operands[program.more_b[i]].argument], launch->product->more_b[i]);
+        }
+      }
     }
   }
+}
+
+// A product may read a slice of what its epilogue reads whole, and slices of two matrices are no less alike.
+TEST(FactorSlices, OfProductsOfOneAAreArgumentsOfTheirOwn) {
+  const auto plan = sliced("cuda:sm_90a", "x: bf16[64, 64], w: bf16[64, 192], v: bf16[64, 192]",
+                           "y = (x @ w[:, 64:128]) * (x @ v[:, 128:]) + w[:, 64:128] + v[:, :64]");
+  ASSERT_TRUE(plan) << plan.error().render();
+  ASSERT_EQ(plan->kernels.size(), 1U) << plan::to_string(*plan);
+  EXPECT_EQ(slices_of(*plan), (std::vector<std::string>{"w: 0, 64", "v: 0, 128"})) << plan::to_string(*plan);
+  EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << plan::to_string(*plan);
 }
 
 // On GPUs elements side by side are read from multiples of 16 bytes on; rows may begin anywhere.

@@ -117,6 +117,64 @@ TEST(GpuFactors, EveryMatrixUnitMakesItsWeights) {
   }
 }
 
+// Two numbers in a byte, however they lie: what kernels read is the bytes, and scales and points once for a group.
+TEST(GpuFactors, FewRowsUnpackTheirWeightsWhereTheyReadThem) {
+  struct Case {
+    const char *parameters, *four, *groups, *b;
+    double read_bytes;
+  };
+  const Case cases[] = {
+      {"packed: u8[2048, 4096], s: f32[128, 1, 4096], z: u8[128, 1, 4096]", "dim=0, interleave=True", "128, 32, 4096",
+       "w", 0.5 + 5.0 / 32},
+      {"packed: u8[2048, 4096], s: bf16[32, 1, 4096], z: f32[4096]", "dim=0", "32, 128, 4096", "w", 0.5 + 2.0 / 128},
+      {"packed: u8[4096, 2048], s: bf16[32, 1, 4096], z: f32[4096]", "dim=1, interleave=True", "32, 128, 4096", "w",
+       0.5 + 2.0 / 128},
+      {"packed: u8[4096, 2048], s: bf16[4096, 32, 1], z: f32[4096, 1, 1]", "dim=1, interleave=True", "4096, 32, 128",
+       "permute(w, (1, 0))", 0.5 + 2.0 / 128},
+  };
+  for (const Case& one : cases) {
+    const std::string text =
+        std::string("def f(x: bf16[8, 4096], ") + one.parameters + "):\n    four = join(packed % 16, packed // 16, " +
+        one.four + ")\n    groups = (cast(reshape(four, (" + one.groups +
+        ")), f32) - cast(z, f32)) * s\n    w = cast(reshape(groups, (4096, 4096)), bf16)\n    y = x @ " + one.b +
+        "\n    return y\n";
+    for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+      const Plan plan = plan_of(text, arch);
+      ASSERT_EQ(plan.kernels.size(), 1U) << arch << text << notes_of(plan);
+      const PlannedKernel& kernel = plan.kernels[0];
+      EXPECT_TRUE(kernel.lowered.program.makes_b());
+      EXPECT_NEAR(kernel.shape.b_read_bytes, one.read_bytes, 1e-6) << text;
+      EXPECT_EQ(package::gpu(kernel.discovery.candidates[0].config).family, GpuFamily::Stream) << arch << text;
+      EXPECT_TRUE(test::has_family(kernel.discovery, GpuFamily::Sm80)) << arch << text;
+    }
+  }
+}
+
+// Queries, keys and values of one width: with neighbouring columns side by side as well as with neighbours along K.
+TEST(GpuFactors, ThreeProductsOfOneAHaveTensorCores) {
+  for (const char* arch : {"sm_80", "sm_86", "sm_89"}) {
+    for (const int rows : {4, 16, 64}) {
+      for (const bool along_k : {false, true}) {
+        const std::string b = along_k ? "permute(W, (1, 0))" : "W";
+        std::string text = "def f(x: bf16[" + std::to_string(rows) +
+                           ", 4096], q: bf16[4096, 4096], k: bf16[4096, 4096], v: bf16[4096, 4096]):\n";
+        for (const char* name : {"q", "k", "v"}) {
+          std::string factor = b;
+          factor.replace(factor.find('W'), 1, name);
+          text += "    " + std::string(name) + "2 = x @ " + factor + "\n";
+        }
+        const Plan plan = plan_of(text + "    return q2, k2, v2\n", arch);
+        ASSERT_EQ(plan.kernels.size(), 1U) << arch << text << notes_of(plan);
+        EXPECT_EQ(plan.kernels[0].lowered.program.split.products, 3);
+        EXPECT_TRUE(test::has_family(plan.kernels[0].discovery, GpuFamily::Sm80)) << arch << text;
+        if (rows == 64) {
+          EXPECT_NE(package::gpu(plan.kernels[0].discovery.candidates[0].config).family, GpuFamily::Simt);
+        }
+      }
+    }
+  }
+}
+
 // Rows of scores are finished by the warps that multiply them, where the copy engine brings the scores; what reduces
 // them is computed where they are stored.
 TEST(GpuFactors, RowsAreFinishedWhereTheyAreMultiplied) {

@@ -125,7 +125,7 @@ TEST(HipCandidates, ConfigurationsKeepToTheLimits) {
             EXPECT_EQ(c.threads, c.consumers * arch.wave);
             EXPECT_LE(c.shared_bytes, plan::lds_limit);
             EXPECT_EQ(c.shared_bytes, plan::hip_shared_bytes(program, c));
-            EXPECT_LE(plan::hip_registers(plan::hip_matrix_family(c.family), arch, c, problem.shape), arch.registers);
+            EXPECT_LE(plan::hip_registers(plan::hip_matrix_family(c.family), arch, c, problem), arch.registers);
             EXPECT_GT(plan::sm80_warps_along_m(c.tile_m, c.tile_n, c.consumers), 0);
             EXPECT_EQ(c.tile_k * types::byte_size(dtype) % 64, 0);
             EXPECT_EQ(c.tile_m % c.piece_rows, 0);
