@@ -7,7 +7,10 @@
 #include <set>
 
 #include "base/files.hpp"
+#include "driver/planned_graph.hpp"
 #include "driver/program_times.hpp"
+#include "opt/passes.hpp"
+#include "plan/explain.hpp"
 #include "support/random_program.hpp"
 #include "unit/driver/program_check.hpp"
 
@@ -182,6 +185,62 @@ TEST_F(ProgramTimes, DecisionsEitherWayComputeTheSame) {
     if (testing::Test::HasFailure()) FAIL() << "seed " << seed << "\n" << random.text;
   }
   EXPECT_GT(flipped, 0U);
+}
+
+// Of a GPU that is not there: every question either way gives a plan, and the answer is what was asked for.
+TEST_F(ProgramTimes, PlansOfGpusTakeAnswers) {
+  Context tuning = context("gpus");
+  const std::vector<std::string> texts{
+      "def f(x: bf16[\"n\", 512], w: i8[512, 512], s: bf16[512]):\n    y = x @ (cast(w, bf16) * s)\n    return y\n",
+      "def f(x: bf16[\"n\", 512], a: bf16[512, 512], b: bf16[512, 512]):\n    y = silu(x @ a) * (x @ b)\n    return "
+      "y\n",
+      "def f(x: bf16[\"n\", 512], a: bf16[512, 512]):\n    h = x @ a\n    y = softmax(h, dim=-1)\n    return y\n",
+      "def f(q: bf16[8, \"n\", 64], k: bf16[8, \"n\", 64], v: bf16[8, \"n\", 64]):\n"
+      "    y = softmax(q @ transpose(k), dim=-1) @ v\n    return y\n"};
+  std::set<plan::Question> asked;
+  for (const std::string& one : texts) {
+    const Program made = Program::parse(one, "p.py").value();
+    const ir::Graph graph =
+        opt::optimize(driver::graph_for(Program::Access::state(made)->graph, {Backend::cuda, {}, "sm_90a"}).value())
+            .value()
+            .graph;
+    for (const char* arch : {"sm_90a", "sm_80"}) {
+      const Target target{Backend::cuda, {}, arch};
+      const auto planned = [&](const plan::Choices& choices) {
+        return plan::plan_program(graph, target, tuning.shared_state()->machine(target), {{"n", 256}}, {},
+                                  plan::Alignment::Hinted, {}, choices)
+            .value();
+      };
+      const plan::Plan first = planned({});
+      EXPECT_FALSE(first.decisions.empty()) << one;
+      for (const plan::Decision& decision : first.decisions) {
+        asked.insert(decision.question);
+        EXPECT_FALSE(decision.measured);
+        EXPECT_GT(decision.together, 0) << decision.key;
+        EXPECT_GT(decision.apart, 0) << decision.key;
+        for (const bool apart : {false, true}) {
+          const plan::Plan other = planned({{decision.key, {apart, apart ? 2.0 : 1.0, apart ? 1.0 : 2.0}}});
+          const auto answered = std::find_if(other.decisions.begin(), other.decisions.end(),
+                                             [&](const plan::Decision& known) { return known.key == decision.key; });
+          ASSERT_NE(answered, other.decisions.end()) << decision.key;
+          EXPECT_TRUE(answered->measured);
+          EXPECT_EQ(answered->is_apart, apart) << decision.key;
+          if (apart == decision.is_apart) {
+            EXPECT_EQ(other.kernels.size(), first.kernels.size()) << decision.key;
+          }
+          const std::string text =
+              plan::explain_text(other, "f", {std::vector<std::string>(other.kernels.size(), "k")}, {{"n", 256}});
+          EXPECT_NE(text.find("measured\n"), std::string::npos) << text;
+          EXPECT_NE(text.find(std::string(plan::way_of(decision.question, apart)) + ", the program 1.00 us measured"),
+                    std::string::npos)
+              << text;
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(asked.contains(plan::Question::Factors));
+  EXPECT_TRUE(asked.contains(plan::Question::Products));
+  EXPECT_TRUE(asked.contains(plan::Question::Behind));
 }
 
 TEST_F(ProgramTimes, ProgramsThatCallTheCallersFunctionsAreNotTimed) {
