@@ -64,11 +64,9 @@ std::string made_obstacle(const GpuProblem& problem, GpuFamily family) {
   const GemmShape& s = problem.shape;
   if (!s.a_made && !s.b_made) return {};
   const std::string which = s.a_made && s.b_made ? "A and B are" : s.a_made ? "A is" : "B is";
-  const bool engine = feeds_on_copies(family);
-  if ((s.a_made && !package::makes_factor(family, true)) || (s.b_made && !package::makes_factor(family, false)))
-    return fmt::format("{} computed where it is read, and {}", which,
-                       engine ? "the copy engine brings B from memory" : "its kernels copy factors from memory");
-  if (engine) {
+  if (s.b_made && !package::makes_factor(family, false))
+    return fmt::format("{} computed where it is read, and the copy engine brings B from memory", which);
+  if (feeds_on_copies(family)) {
     if (!brought_for_a(problem.epilogue))
       return "A is computed where it is read, and of other than one matrix of 16-bit elements, which the copy engine "
              "would bring";
