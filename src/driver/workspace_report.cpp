@@ -11,6 +11,7 @@
 
 #include "diag/display.hpp"
 #include "driver/build_id.hpp"
+#include "driver/build_tune.hpp"
 #include "emit/package.hpp"
 #include "package/step.hpp"
 #include "runtime/scratch.hpp"
@@ -20,7 +21,6 @@ namespace codetta::driver {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int64_t unknown_size = 512;  // as plan_program() takes it
 
 // By launch of the package: the kernel of the plan. Their launches are the same in number and order.
 std::map<const package::Step*, uint32_t> kernels_by_step(const plan::Plan& plan, const package::Package& package) {

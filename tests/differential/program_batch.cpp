@@ -180,11 +180,13 @@ class Batch {
     if (!planned) return planned.error().render();
     if (std::string failure = kernels_.compile(planned->kernels, compiler); !failure.empty()) return failure;
     toolchain::LibraryJob job = driver::job_of(*planned, compiler, "libbatch.so");
-    const std::span<const toolchain::CompileJob> texts(job.units.data(), job.units.size() - planned->kernels.size());
+    // The host's texts, then those of kernels, which are compiled already, and the list of micro-kernels.
+    const std::span<const toolchain::CompileJob> texts(job.units.data(),
+                                                       job.units.size() - planned->kernels.size() - 1);
     toolchain::CompileJob whole{host_texts_together(texts), texts.front().flags, "batch"};
     std::replace(whole.flags.begin(), whole.flags.end(), std::string("-O2"), std::string("-O0"));
-    job.units = {std::move(whole)};
-    const auto archives = driver::engine_archives(target_.isa, options);
+    job.units = {std::move(whole), job.units.back()};
+    const auto archives = driver::engine_archives(target_, options);
     if (!archives) return archives.error().render();
     job.archives = kernels_.objects(planned->kernels);
     job.archives.insert(job.archives.end(), archives->begin(), archives->end());

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 #include "base/result.hpp"
@@ -20,6 +21,12 @@ struct Model {
   Word lanes = 32;          // of a warp, which is a wave where kernels are AMD's
   int grid_x = 0x7fffffff;  // blocks of a grid along x
 };
+
+// The architecture of AMD's that the environment names; "": none, the device is NVIDIA's.
+inline std::string emulated_gfx() {
+  const char* const named = std::getenv("CODETTA_EMULATED_GFX");
+  return named != nullptr ? named : "";
+}
 
 // A driver of one such device: the first call says which, for the whole process. Errors: none that are expected.
 Result<runtime::cuda::DeviceRef> open_device(const Model& model);

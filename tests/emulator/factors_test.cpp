@@ -29,11 +29,6 @@
 namespace codetta::emulator {
 namespace {
 
-std::string gfx() {
-  const char* const named = std::getenv("CODETTA_EMULATED_GFX");
-  return named != nullptr ? named : "";
-}
-
 struct Ran {
   std::set<package::GpuFamily> families;  // of kernels that made a factor, or computed several products
   std::string wrong;
@@ -134,8 +129,8 @@ class Runner {
 
  private:
   [[nodiscard]] Target target() const {
-    return {gfx().empty() ? Backend::cuda : Backend::hip, CpuIsa::generic,
-            gfx().empty() ? device_->facts().arch : gfx()};
+    return {emulated_gfx().empty() ? Backend::cuda : Backend::hip, CpuIsa::generic,
+            emulated_gfx().empty() ? device_->facts().arch : emulated_gfx()};
   }
   static bool has_factors(const plan::PlannedKernel& kernel) {
     return !kernel.lowered.program.factors.empty() || !kernel.lowered.program.more_b.empty();
@@ -207,7 +202,7 @@ class Runner {
     std::vector<oracle::OracleInput> inputs;
     for (const ir::GraphInput& input : graph.inputs()) inputs.push_back(given.at(input.name));
     oracle::OracleOptions options;
-    options.ulp = gfx().empty() ? oracle::cuda_ulp_table() : oracle::hip_ulp_table();
+    options.ulp = emulated_gfx().empty() ? oracle::cuda_ulp_table() : oracle::hip_ulp_table();
     CODETTA_TRY(const oracle::OracleResult expected, oracle::evaluate(graph, inputs, options));
     std::vector<TensorView> actual;
     for (const ir::GraphOutput& output : graph.outputs()) actual.push_back(results.at(output.name));
@@ -236,7 +231,7 @@ class EmulatedFactors : public ::testing::Test {
     auto compiler = Compiler::find();
     ASSERT_TRUE(compiler) << compiler.error().render();
     compiler_.emplace(*std::move(compiler));
-    auto device = open_device({.lanes = gfx().starts_with("gfx9") ? 64U : 32U});
+    auto device = open_device({.lanes = emulated_gfx().starts_with("gfx9") ? 64U : 32U});
     ASSERT_TRUE(device) << device.error().render();
     device_ = *std::move(device);
   }
@@ -244,9 +239,9 @@ class EmulatedFactors : public ::testing::Test {
   // instructions in the place of mma.sync.
   void expect(const std::string& text, std::set<package::GpuFamily> families, size_t most = 3,
               const Layouts& layouts = {}) {
-    if (!gfx().empty()) {
+    if (!emulated_gfx().empty()) {
       families.erase(Stream);
-      if (families.erase(Sm80) != 0) families.insert(gfx().starts_with("gfx9") ? Mfma : Wmma);
+      if (families.erase(Sm80) != 0) families.insert(emulated_gfx().starts_with("gfx9") ? Mfma : Wmma);
     }
     const auto ran = Runner(device_, *compiler_).run(text, most, layouts);
     ASSERT_TRUE(ran) << text << ran.error().render();
@@ -415,7 +410,7 @@ TEST_F(EmulatedFactors, PartsOfAMadeB) {
   for (const int m : {7, 41}) {
     for (const bool along : {true, false}) {
       if (!test::commit_takes(which++, 2)) continue;
-      const bool amd = !gfx().empty();
+      const bool amd = !emulated_gfx().empty();
       std::set<package::GpuFamily> families{Simt};
       if (along || amd) families.insert(Sm80);
       if (along && m <= 32) families.insert(Stream);
@@ -441,7 +436,7 @@ TEST_F(EmulatedFactors, FactorsOfBytesAndOfDoubles) {
   uint64_t which = 0;
   for (const auto& [text, mma, wmma] : cases) {
     if (!test::commit_takes(which++, 2)) continue;
-    const bool matrix = gfx().empty() ? mma : gfx().starts_with("gfx9") || wmma;
+    const bool matrix = emulated_gfx().empty() ? mma : emulated_gfx().starts_with("gfx9") || wmma;
     expect(text, matrix ? std::set{Simt, Sm80} : std::set{Simt});
   }
 }
@@ -468,7 +463,7 @@ TEST_F(EmulatedFactors, ElementwiseWorkInFrontOfA) {
         fmt::format("def f({}):\n    a = {}\n    y = a @ w\n    return y\n", one.parameters, one.a);
     const bool strict = std::string(one.parameters).find("x: f32[37") == 0;
     std::set<package::GpuFamily> families{Simt};
-    if (!strict || gfx().starts_with("gfx9")) families.insert(Sm80);  // MFMA multiplies f32 as it is
+    if (!strict || emulated_gfx().starts_with("gfx9")) families.insert(Sm80);  // MFMA multiplies f32 as it is
     if (one.few_rows) families.insert(Stream);
     expect(text, families);
   }

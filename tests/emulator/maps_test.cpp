@@ -51,17 +51,13 @@ class Tensors {
   std::vector<void*> memory_;
 };
 
-// Of AMD's; "": none is named.
-std::string gfx() {
-  const char* const named = std::getenv("CODETTA_EMULATED_GFX");
-  return named != nullptr ? named : "";
-}
 Result<runtime::cuda::DeviceRef> open(Model model = {}) {
-  if (gfx().starts_with("gfx9")) model.lanes = 64;
+  if (emulated_gfx().starts_with("gfx9")) model.lanes = 64;
   return open_device(model);
 }
 Target target_of(const runtime::cuda::DeviceRef& device) {
-  return {gfx().empty() ? Backend::cuda : Backend::hip, CpuIsa::generic, gfx().empty() ? device->facts().arch : gfx()};
+  return {emulated_gfx().empty() ? Backend::cuda : Backend::hip, CpuIsa::generic,
+          emulated_gfx().empty() ? device->facts().arch : emulated_gfx()};
 }
 
 // `same`: an argument whose tensor the output y takes over, or "". `sources`: takes those of the kernels, or null.
@@ -73,7 +69,7 @@ Result<std::string> run(const std::string& text, const runtime::cuda::DeviceRef&
                         const std::vector<std::pair<std::string, int64_t>>& hints = {}) {
   CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
   CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
-  const auto language = gfx().empty() ? plan::UserSource::Language::Cuda : plan::UserSource::Language::Hip;
+  const auto language = emulated_gfx().empty() ? plan::UserSource::Language::Cuda : plan::UserSource::Language::Hip;
   CODETTA_TRY(const plan::Plan plan, plan::plan_program(optimized.graph, target_of(device), {}, hints,
                                                         {{"twice", twice, language, "twice.cu"}}));
   CODETTA_TRY(package::Package made, emit::emit_package(plan, {.strict = false, .name = "test", .build_id = ""}));
@@ -124,7 +120,7 @@ Result<std::string> run(const std::string& text, const runtime::cuda::DeviceRef&
   CODETTA_TRY(const runtime::cuda::OwnedStream stream, runtime::cuda::OwnedStream::make(device));
   CODETTA_CHECK_OK(execution.run(stream.get()));
   oracle::OracleOptions options;
-  options.ulp = gfx().empty() ? oracle::cuda_ulp_table() : oracle::hip_ulp_table();
+  options.ulp = emulated_gfx().empty() ? oracle::cuda_ulp_table() : oracle::hip_ulp_table();
   options.functions["twice"] = [](std::span<const TensorView> in, std::span<const TensorView> out) -> Result<void> {
     for (int64_t i = 0; i < in[0].element_count(); ++i) {
       const auto offset = static_cast<size_t>(i * dtype_size(in[0].dtype()));
@@ -317,7 +313,7 @@ TEST(EmulatedMaps, RowsOfEveryLength) {
       EXPECT_TRUE(wrong) << text << wrong.error().render();
       EXPECT_EQ(wrong ? *wrong : "", "") << text;
       // A GPU of 304 compute units shares long rows among blocks where there are fewer rows than that.
-      const bool shared = gfx() == "gfx942" && std::string_view(size).find("82") != std::string_view::npos;
+      const bool shared = emulated_gfx() == "gfx942" && std::string_view(size).find("82") != std::string_view::npos;
       EXPECT_EQ(sources.find("codetta_rows") != std::string::npos, !shared) << text;
     }
   }
@@ -351,7 +347,7 @@ TEST(EmulatedMaps, RowsOfOtherLengthsThanHinted) {
       EXPECT_EQ(wrong ? *wrong : "", "") << text << n;
       // Clang takes long for each form, and HIP's kernels have one for all rows of which everything is kept.
       const bool for_hint = sources.find(fmt::format("short_rows<{}, ", hint)) != std::string::npos;
-      EXPECT_EQ(for_hint, gfx().empty()) << text;
+      EXPECT_EQ(for_hint, emulated_gfx().empty()) << text;
       EXPECT_NE(sources.find("short_rows<0, "), std::string::npos) << text;
     }
   }
