@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters that a caller has not given: their shapes, and which of them pick elements by their values.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
-#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -146,26 +146,43 @@ std::optional<int64_t> integer_of(const ir::Graph& graph, ir::NodeId node) {
   return literal->i > -large && literal->i < large ? std::optional(literal->i) : std::nullopt;
 }
 
-// Inputs are drawn so that the elements of `node` lie in [low, high): through what hands elements on as they are or
+// What values have to lie in, down to the inputs that are drawn for it: through what hands elements on as they are or
 // chooses between them, bounds, and sums with integers of the text. What else is made of inputs says nothing of them.
 class Range {
  public:
   Range(const ir::Graph& graph, const Outer& outer, Uses& uses) : graph_(graph), outer_(outer), uses_(uses) {}
 
+  // The elements of `node` are to lie in [low, high).
   void draw(ir::NodeId node, int64_t low, int64_t high) {
-    add(node, low, high);
+    if (low < high) add(node, low, high);
+  }
+
+  // Operands stand before what reads them: from the last node on, each is followed once, with all that is wanted of it.
+  void spread() {
     while (!wanted_.empty()) {
-      const auto [next, from, to] = wanted_.back();
-      wanted_.pop_back();
-      follow(next, from, to);
+      const auto last = std::prev(wanted_.end());
+      const auto [node, ends] = *last;
+      wanted_.erase(last);
+      follow(node, ends.low, ends.high);
     }
   }
 
  private:
-  using Wanted = std::tuple<ir::NodeId, int64_t, int64_t>;
+  struct Ends {
+    int64_t low = 0;
+    int64_t high = 0;
+  };
 
+  // Of several ranges the tightest ends; one without a number from 0 on says nothing where another one has some.
   void add(ir::NodeId node, int64_t low, int64_t high) {
-    if (low < high && seen_.insert({node, low, high}).second) wanted_.emplace_back(node, low, high);
+    const auto [at, fresh] = wanted_.emplace(node, Ends{low, high});
+    if (fresh) return;
+    Ends& ends = at->second;
+    if ((high > 0) != (ends.high > 0)) {
+      if (high > 0) ends = {low, high};
+      return;
+    }
+    ends = {std::max(ends.low, low), std::min(ends.high, high)};
   }
 
   void follow(ir::NodeId node, int64_t low, int64_t high) {
@@ -230,8 +247,7 @@ class Range {
   const ir::Graph& graph_;
   const Outer& outer_;
   Uses& uses_;
-  std::set<Wanted> seen_;
-  std::vector<Wanted> wanted_;
+  std::map<ir::NodeId, Ends> wanted_;
 };
 
 // The size along which the value counts positions, if it is nothing but that.
@@ -297,6 +313,7 @@ void collect_uses(const ir::Graph& graph, const Outer& outer, const Values& valu
       collect_uses(*child, inner, values, uses);
     }
   }
+  range.spread();
 }
 
 // Sizes that numbers of the caller's are, in the graph and inside of it.

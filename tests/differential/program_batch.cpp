@@ -183,7 +183,7 @@ class Batch {
     // The host's texts, then those of kernels, which are compiled already, and the list of micro-kernels.
     const std::span<const toolchain::CompileJob> texts(job.units.data(),
                                                        job.units.size() - planned->kernels.size() - 1);
-    toolchain::CompileJob whole{host_texts_together(texts), texts.front().flags, "batch"};
+    toolchain::CompileJob whole{host_texts_together(texts, job.files), texts.front().flags, "batch"};
     std::replace(whole.flags.begin(), whole.flags.end(), std::string("-O2"), std::string("-O0"));
     job.units = {std::move(whole), job.units.back()};
     const auto archives = driver::engine_archives(target_, options);

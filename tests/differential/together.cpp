@@ -48,26 +48,56 @@ std::string apart(const driver::KernelUnit& unit, size_t number) {
 
 }  // namespace
 
-std::string host_texts_together(std::span<const toolchain::CompileJob> units) {
+std::string host_texts_together(std::span<const toolchain::CompileJob> units,
+                                std::span<const toolchain::LibraryFile> files) {
   std::set<std::string> includes;
-  std::string texts;
   // What a text calls of another one, `int call_1(`, is one function in all namespaces.
   const std::regex shared("^(int|i64) (call|tensors|workspace_size)_[0-9]+\\(");
-  for (size_t i = 0; i < units.size(); ++i) {
+  struct Group {
+    std::string header;  // of a program's own, which its files share; "" where it has one file
     std::string text;
-    // The headers are read once, in front; here their includes say nothing any more.
-    each_line(units[i].source, [&](const std::string& line) {
-      if (line.starts_with("#include ")) includes.insert(line);
-      text += (std::regex_search(line, shared) ? "extern \"C\" " : "") + line + "\n";
+  };
+  std::vector<Group> groups;
+  const auto add = [&](Group& group, const std::string& text) {
+    // The engine's headers are read once, in front; here their includes say nothing any more.
+    each_line(text, [&](const std::string& line) {
+      if (line.starts_with("#pragma once")) return;
+      if (line.starts_with("#include ")) {
+        if (group.header.empty() || line != group.header) includes.insert(line);
+        return;
+      }
+      group.text += (std::regex_search(line, shared) ? "extern \"C\" " : "") + line + "\n";
     });
-    texts += fmt::format(
+  };
+  for (const toolchain::CompileJob& unit : units) {
+    Group one;
+    const toolchain::LibraryFile* own = nullptr;
+    each_line(unit.source, [&](const std::string& line) {
+      for (const toolchain::LibraryFile& file : files) {
+        if (file.path.starts_with("device/") || line != "#include \"" + file.path + "\"") continue;
+        one.header = line;
+        own = &file;
+      }
+    });
+    const auto known = std::find_if(groups.begin(), groups.end(),
+                                    [&](const Group& group) { return own != nullptr && group.header == one.header; });
+    if (known != groups.end()) {
+      add(*known, unit.source);
+      continue;
+    }
+    if (own != nullptr) add(one, own->bytes);
+    add(one, unit.source);
+    groups.push_back(std::move(one));
+  }
+  std::string all;
+  for (const std::string& include : includes) all += include + "\n";
+  for (size_t i = 0; i < groups.size(); ++i) {
+    all += fmt::format(
         "namespace text_{} {{\nnamespace codetta {{\nusing namespace ::codetta;\nnamespace host {{\nusing namespace "
         "::codetta::host;\n}}\n}}\n{}}}\n",
-        i, text);
+        i, groups[i].text);
   }
-  std::string head;
-  for (const std::string& include : includes) head += include + "\n";
-  return head + texts;
+  return all;
 }
 
 bool is_unfinished(std::string_view account) {

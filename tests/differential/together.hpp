@@ -21,8 +21,10 @@
 
 namespace codetta::test {
 
-// Texts of a library's programs as one, each in a namespace of its own, in which it sees the headers that it includes.
-std::string host_texts_together(std::span<const toolchain::CompileJob> units);
+// Texts of a library's programs as one, each program in a namespace of its own, in which it sees the headers that it
+// includes. Of `files`, those that are not the engine's are what the files of one program share.
+std::string host_texts_together(std::span<const toolchain::CompileJob> units,
+                                std::span<const toolchain::LibraryFile> files);
 
 // Whether this account is of a compiler, linker or interpreter that the machine killed, stopped for its time or had no
 // room for. It says nothing about the texts that were given to it.

@@ -100,7 +100,7 @@ TEST(Together, HostTextsKeepToThemselves) {
   const std::vector<toolchain::CompileJob> units{{text_of(3), {}, "a"}, {text_of(4), {}, "b"}};
   toolchain::LibraryJob job;
   job.name = "libtogether.so";
-  job.units = {{host_texts_together(units), {"-std=c++20", "-O0"}, "together"}};
+  job.units = {{host_texts_together(units, {}), {"-std=c++20", "-O0"}, "together"}};
   job.files = {
       {"device/host.h",
        "#pragma once\nnamespace codetta::cpu {\nusing Number = char;\n}\nnamespace codetta::host {\nstruct View "
@@ -111,6 +111,54 @@ TEST(Together, HostTextsKeepToThemselves) {
   const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-together-");
   ASSERT_TRUE(folder);
   const std::string path = folder->path() + "/libtogether.so";
+  ASSERT_TRUE(base::write_file_atomically(path, built->bytes));
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << ::dlerror();
+  for (const auto& [name, wanted] : {std::pair("call_3", 10), std::pair("call_4", 17)}) {
+    void* symbol = ::dlsym(handle, name);
+    ASSERT_NE(symbol, nullptr) << name;
+    EXPECT_EQ(reinterpret_cast<int (*)()>(symbol)(), wanted) << name;
+  }
+  ::dlclose(handle);
+}
+
+// Two programs whose files share a header each, with the same names in it.
+TEST(Together, FilesOfAProgramShareWhatTheirHeaderSays) {
+  std::vector<toolchain::CompileJob> units;
+  toolchain::LibraryJob job;
+  for (const int number : {3, 4}) {
+    const std::string name = fmt::format("f{}_steps.h", number);
+    job.files.push_back(
+        {name, fmt::format("#pragma once\n#include \"device/host.h\"\nnamespace codetta::host {{\ninline "
+                           "namespace program_{0} {{\nstruct Shared {{\n  int n = {0};\n}};\nint "
+                           "steps_1(Shared& s);\n}}\n}}\n",
+                           number)});
+    const std::string begin = fmt::format("#include \"{}\"\n", name);
+    units.push_back(
+        {begin + fmt::format("namespace codetta::host {{\ninline namespace program_{0} {{\nint steps() {{\n  "
+                             "Shared s;\n  return steps_1(s);\n}}\n}}\n}}\nusing namespace "
+                             "codetta::host;\nextern \"C\" {{\n__attribute__((visibility(\"default\"))) int "
+                             "call_{0}() {{ return steps(); }}\n}}\n",
+                             number),
+         {},
+         "first"});
+    units.push_back(
+        {begin + fmt::format("namespace codetta::host {{\ninline namespace program_{0} {{\nint steps_1(Shared& "
+                             "s) {{\n  return s.n * {0} + static_cast<int>(sizeof(View));\n}}\n}}\n}}\n",
+                             number),
+         {},
+         "second"});
+  }
+  job.name = "libshared.so";
+  job.units = {{host_texts_together(units, job.files), {"-std=c++20", "-O0"}, "together"}};
+  job.files.push_back(
+      {"device/host.h", "#pragma once\nnamespace codetta::host {\nstruct View {\n  char size;\n};\n}\n"});
+  job.exports = "{ global: call_*; local: *; };\n";
+  const auto built = toolchain::build_library(compiler(), job, {}, 1);
+  ASSERT_TRUE(built) << built.error().render();
+  const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-together-");
+  ASSERT_TRUE(folder);
+  const std::string path = folder->path() + "/libshared.so";
   ASSERT_TRUE(base::write_file_atomically(path, built->bytes));
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr) << ::dlerror();
@@ -136,7 +184,7 @@ TEST(Together, HostTextsCallEachOther) {
        "b"}};
   toolchain::LibraryJob job;
   job.name = "libchosen.so";
-  job.units = {{host_texts_together(units), {"-std=c++20", "-O0"}, "together"}};
+  job.units = {{host_texts_together(units, {}), {"-std=c++20", "-O0"}, "together"}};
   job.files = {{"device/host.h", "#pragma once\nnamespace codetta::host {\nstruct View {\n  int size;\n};\n}\n"}};
   job.exports = "{ global: chosen; local: *; };\n";
   const auto built = toolchain::build_library(compiler(), job, {}, 1);

@@ -167,13 +167,13 @@ def built_beside_failures(machine):
         script.chmod(0o755)
         count.write_bytes(b"")
 
-    between("[1]", "[0, 3]")
+    between("[1]", "[0, 3]")  # the first execution is of the program as it is planned, which others may be better than
     done = machine.run(*build, "--trial", "10")
     if done.returncode == 0:
         first = json.loads((machine.folder / manifest).read_text())["tuning"]["two"]["products"][0]
         told = [one["failure"] for one in first["measured"] if "failure" in one]
         crashed = "E0644: a kernel that ran on the device has failed: signal 11 (Segmentation fault)"
-        wanted = [crashed, "E0651: a run of two takes longer than 10 s: tuning ran it once, with a candidate that was to be timed", crashed]
+        wanted = ["E0651: a run of two takes longer than 10 s: tuning ran it once, with a candidate that was to be timed", crashed]
         timed = [one["kernel"] for one in first["measured"] if "program_microseconds" in one]
         if told != wanted or first["picked"] not in timed:
             FAILURES.append(f"build --tune beside failures: {first}")

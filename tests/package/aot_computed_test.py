@@ -238,6 +238,22 @@ class Computed(unittest.TestCase):
         self.assertEqual(library("large", x, ctypes.byref(ctypes.c_uint64(2**64 - 2)), z, ctypes.c_int64(4), None), -2)
         self.assertEqual(library.text(), "E0610: k is 18446744073709551614, and sizes are up to 9223372036854775807")
 
+    def test_a_tensor_may_say_a_size_behind_other_temporaries(self):
+        path, _ = build('def up(x):\n    return relu(x) * 0.5\n\ndef down(x):\n    return x - 1.0\n\n'
+                        'def f(x: f32[8, 2], p: i32[1], k: u8[()]):\n    b = amax(x, dim=1) * 0.5\n    v = x * 2.0\n'
+                        '    a = cond(p > 0, up, down, v)\n    y = relu(b[:k])\n    return a, y\n', "behind")
+        library = Library(path, "behind")
+        x = np.array(reals(16), np.float32).reshape(8, 2)
+        for p, k in ((1, 5), (0, 8), (1, 0)):
+            a, y = np.full((8, 2), -7, np.float32), np.full((9, 1), -7, np.float32)
+            status = library("f", x.ctypes.data_as(ctypes.c_void_p), ctypes.byref(ctypes.c_int32(p)),
+                             ctypes.byref(ctypes.c_uint8(k)), a.ctypes.data_as(ctypes.c_void_p),
+                             y.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(9), None)
+            self.assertEqual(status, 0, library.text())
+            np.testing.assert_array_equal(a, np.maximum(x * 2, 0) * 0.5 if p else x * 2 - 1)
+            np.testing.assert_array_equal(y[:k, 0], np.maximum(np.abs(x).max(1) * 0.5, 0)[:k])
+            self.assertTrue((y[k:] == -7).all(), k)
+
     def test_rows_that_a_function_returns(self):
         text = ('def kept(x: f32["n", 4], w: f32[4, 4]):\n'
                 '    rows = call_extern("positive", x, out="f32[k, 4]", form="alloc")\n'

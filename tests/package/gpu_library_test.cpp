@@ -102,6 +102,7 @@ void run_batch(const std::string& target_name, uint64_t seed, int64_t first, int
     const uint64_t drawn = seed * 1000003 + static_cast<uint64_t>(i);
     RandomProgramOptions how = drawn_options(drawn);
     how.operations = 3 + static_cast<int>(drawn % 10);
+    how.control = how.counts = how.parts = how.inner_counts = false;  // the pretended GPU computes nothing
     how.devices = 1;
     how.name = "program_" + std::to_string(i);
     const RandomProgram made = random_program(drawn, how);

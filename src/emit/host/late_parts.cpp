@@ -32,6 +32,7 @@ void LateParts::open() {
   }
   parts_.emplace_back(
       out_.block_with("};", "const auto rest_", parts_.size() + 1, " = [&](", frame_type_, "& frame) -> Status"));
+  most_ = std::max(most_, parts_.size());
   out_.line(several() ? "begin_devices(frame);" : "frame.placed = 0;");
 }
 

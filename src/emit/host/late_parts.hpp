@@ -39,6 +39,8 @@ class LateParts {
   // goes on in what is open.
   void end_function(size_t outer);
   [[nodiscard]] size_t count() const { return parts_.size(); }
+  // That have ever been open at once: those of a branch or a loop end with it.
+  [[nodiscard]] size_t most() const { return most_; }
   [[nodiscard]] bool open_parts() const { return !parts_.empty(); }
 
   // Pools of packages with such sizes are placed one by one, each in the memory of the part that uses it first:
@@ -60,6 +62,7 @@ class LateParts {
   bool at_once_ = false;  // nothing has run since the last of these sizes
   // The functions; none where the text goes on in another function than the one that it is of.
   std::vector<std::optional<base::CodeWriter::Block>> parts_;
+  size_t most_ = 0;
   struct Inside {  // of a list of a branch or a loop
     base::CodeWriter::Block running;
     std::set<uint32_t> fitted;

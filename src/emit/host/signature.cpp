@@ -68,6 +68,17 @@ std::vector<std::string> computed_sizes(const package::Package& package) {
   return symbols;
 }
 
+bool has_late_sizes(const package::Package& package) {
+  if (!computed_sizes(package).empty()) return true;
+  bool placed = false;
+  return std::any_of(package.steps.begin(), package.steps.end(), [&](const package::Step& step) {
+    placed = placed || std::holds_alternative<package::AllocateFromPool>(step) ||
+             std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
+    const auto* define = std::get_if<package::DefineSymbol>(&step);
+    return placed && define != nullptr && define->from == package::DefineSymbol::From::Value;
+  });
+}
+
 std::vector<ComputedDim> computed_dims(const package::Package& package) {
   std::vector<ComputedDim> dims;
   for (uint32_t b = 0; b < package.buffers.size(); ++b) {

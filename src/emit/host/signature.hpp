@@ -23,6 +23,8 @@ Signature signature_of(const Program& program);
 std::vector<std::string> computed_sizes(const package::Package& package);
 // Those of branches and loops among them.
 std::vector<std::string> computed_inside(const package::Package& package);
+// Whether a size is known only when temporaries have been placed: computed, or read from a parameter behind them.
+bool has_late_sizes(const package::Package& package);
 
 // Dims of outputs whose sizes a call computes, in the order in which they are told.
 struct ComputedDim {

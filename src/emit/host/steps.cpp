@@ -74,7 +74,7 @@ class StepPrinter : public StepBase {
     main_ = &package_.steps;
     functions_->begin(package_.steps, 0);
     print_list(package_.steps);
-    const size_t parts = parts_.count();
+    const size_t parts = parts_.most();
     parts_.close_all();
     functions_->end();
     const auto shared = out_.section("shared");
@@ -604,7 +604,7 @@ class StepPrinter : public StepBase {
 
   // Before their first use, all of them.
   void place_pools(const package::Step& step) {
-    if (!computed_sizes(package_).empty()) return parts_.place_used(step, [this](uint32_t pool) { place_pool(pool); });
+    if (late_sizes_) return parts_.place_used(step, [this](uint32_t pool) { place_pool(pool); });
     if (!out_.once("pools")) return;
     for (size_t i = 0; i < package_.pools.size(); ++i) place_pool(i);
   }
@@ -757,6 +757,7 @@ class StepPrinter : public StepBase {
   size_t step_ = 0;
   size_t program_index_ = 0;
   bool gpu_ = false;
+  const bool late_sizes_ = has_late_sizes(package_);
   DeviceLines devices_;
   LateParts parts_;
   std::optional<StepFunctions> functions_;  // where there are several

@@ -17,6 +17,7 @@
 #include <codetta/io.hpp>
 #include <codetta/kernel.hpp>
 #include <codetta/math_mode.hpp>
+#include <codetta/memory.hpp>
 #include <codetta/numerics.hpp>
 #include <codetta/observe.hpp>
 #include <codetta/program.hpp>

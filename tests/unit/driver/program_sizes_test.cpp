@@ -560,6 +560,18 @@ TEST_F(ProgramSizes, WhatIsDrawnForAnIndexIsInRange) {
   EXPECT_EQ(drawn("a: i64[2], b: i64[3]", "take(x, concat(a, b, dim=0))"), (Ranges{{0, 10}, {0, 10}}));
   EXPECT_EQ(drawn("p: i64[6], i: i64[2], v: i64[2]", "take(x, index_put(p, i, v))"),
             (Ranges{{0, 10}, {0, 6}, {0, 10}}));
+  // Through a chain in which each step may move it: its paths are too many to go each of them.
+  std::string chain = "i";
+  for (int k = 0; k < 30; ++k) chain = "twice(" + chain + ", m, " + std::to_string(1 << k) + ")";
+  const auto stepped = Program::parse(
+      "def twice(a, m, by):\n    return where(m, a, a + by)\n\ndef f(x: f32[\"n\", 4], i: i64[5], m: bool[5]):\n"
+      "    y = take(x, " +
+          chain + ")\n    return y\n",
+      "p.py");
+  ASSERT_TRUE(stepped) << stepped.error().render();
+  const auto missing = stepped->missing({}, {{"n", 10}}, 16);
+  ASSERT_TRUE(missing) << missing.error().render();
+  EXPECT_EQ(std::pair((*missing)[1].index_least, (*missing)[1].index_limit), std::pair(int64_t{0}, int64_t{1}));
   // Lengths and labels.
   EXPECT_EQ(drawn("l: i64[3]", "cast(arange(n) < unsqueeze(l, 1), f32) @ x"), (Ranges{{1, 11}}));
   EXPECT_EQ(drawn("l: i32[3]", "cast(unsqueeze(l, 1) >= arange(n), f32) @ x"), (Ranges{{0, 11}}));
