@@ -53,7 +53,6 @@ class ScratchFinder {
 
   Scratch found() && {
     walk(p_.steps);
-    for (const package::StepList& list : p_.step_lists) walk(list);
     return std::move(result_);
   }
 
@@ -72,12 +71,17 @@ class ScratchFinder {
     return form ? std::optional(*std::move(form)) : std::nullopt;
   }
 
+  // Lists of branches and loops run on the device of their step.
   void walk(const package::StepList& steps) {
     const size_t outside = devices_.size();
     for (const package::Step& step : steps) {
       if (const auto* enter = std::get_if<package::EnterDevice>(&step)) devices_.push_back(enter->device);
-      if (std::holds_alternative<package::ExitDevice>(step) && devices_.size() > 1) devices_.pop_back();
+      if (std::holds_alternative<package::ExitDevice>(step) && devices_.size() > outside) devices_.pop_back();
       if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) look(step, *launch);
+      if (const auto* branch = std::get_if<package::If>(&step))
+        walk(p_.step_lists[branch->then_list]), walk(p_.step_lists[branch->else_list]);
+      if (const auto* loop = std::get_if<package::While>(&step))
+        walk(p_.step_lists[loop->condition]), walk(p_.step_lists[loop->body]);
       const bool puts =
           std::holds_alternative<package::IndexPut>(step) || std::holds_alternative<package::Scatter>(step);
       if (gpu_ && puts && package::steps_kernel(p_)) {

@@ -95,6 +95,28 @@ TEST(WorkspaceReport, KnowsGpusThatAreNotThere) {
   }
 }
 
+// What a branch launches takes room where it runs.
+TEST(WorkspaceReport, BranchesAreOfTheDeviceOfTheirStep) {
+  Context context = Context::make({.cache_enabled = false}).value();
+  const Program program = Program::parse(
+                              "def yes(a, b):\n    h = a @ b\n    r = h - amax(h, dim=0)\n    return r\n"
+                              "def no(a, b):\n    h = a @ b\n    return h\n"
+                              "def f(x: bf16[64, 8192], w: bf16[8192, 512], flag: bool):\n"
+                              "    y = cond(flag, yes, no, to_device(x, 1), to_device(w, 1))\n"
+                              "    z = to_device(y, 0)\n    return z\n",
+                              "p.py")
+                              .value();
+  const auto said = memory_report(program, {Backend::cuda, {}, "sm_90a"}, {}, true, context);
+  ASSERT_TRUE(said) << said.error().render();
+  const auto json = nlohmann::json::parse(*said);
+  const auto& places = json["workspace"]["devices"];
+  ASSERT_EQ(places.size(), 2U) << *said;
+  EXPECT_EQ(places[0]["bytes"].get<int64_t>(), 0) << *said;
+  EXPECT_GT(places[1]["scratch"].get<int64_t>(), 0) << *said;
+  EXPECT_EQ(json["scratch"].size(), 2U);
+  for (const auto& launch : json["scratch"]) EXPECT_EQ(launch["device"].get<int64_t>(), 1) << *said;
+}
+
 TEST(WorkspaceReport, OfAKernel) {
   Context context = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
   Tensor a = Tensor::make(f32, {64, 96}).value(), b = Tensor::make(f32, {96, 80}).value(),
