@@ -42,6 +42,13 @@ struct Timed {
   double microseconds = 0, spread = 0;  // (p75 - p25) / median
 };
 
+// A candidate that was offered.
+struct Measured {
+  size_t candidate = 0;
+  Timed time{};
+  std::string failure{};
+};
+
 double since(Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); }
 
 Error endless(const std::string& name, double seconds, const std::string& why) {
@@ -107,6 +114,7 @@ class Tuner {
     if (auto done = tune(); !done) {
       if (!is_stop(done.error())) return done.error();
       stopped_ = true;
+      times_.results.insert(times_.results.end(), unfinished_.begin(), unfinished_.end());
     }
     std::stable_sort(picks_.begin(), picks_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     List products = List::array();
@@ -277,10 +285,10 @@ class Tuner {
     else
       context_.cuda.compile_ahead(kernels);
   }
-  void compile_ahead(size_t k, size_t count) {
+  void compile_ahead(size_t k, const std::vector<size_t>& candidates) {
     if (device_ == nullptr) return;
     std::vector<package::Package> packages;
-    for (size_t c = 0; c < count; ++c) {
+    for (const size_t c : candidates) {
       plan_.kernels[k].chosen = c;
       auto made = emit::emit_package(plan_, {.name = name_, .build_id = build_id()});
       if (made) packages.push_back(*std::move(made));
@@ -323,7 +331,7 @@ class Tuner {
   // Where the kernel's lines are in the text; of one of none what the plan calls it.
   [[nodiscard]] static std::string place_of(const plan::Plan& plan, size_t k) {
     const std::vector<std::string> origins = plan::origin_texts(plan.kernels[k].account);
-    return origins.empty() ? kernel_label(plan, k) : fmt::format("kernel {}: {}", k, fmt::join(origins, "; "));
+    return origins.empty() ? fmt::format("kernel {}", k) : fmt::format("kernel {}: {}", k, fmt::join(origins, "; "));
   }
   static std::string place_of(const plan::Plan& plan, const plan::Decision& decision) {
     for (size_t k = 0; k < plan.kernels.size() && !decision.nested; ++k) {
@@ -457,37 +465,49 @@ class Tuner {
     times_.results.insert(times_.results.end(), ways.begin(), ways.end());
   }
 
+  // Those of a kernel that are timed: what is taken now, then the first of the ranking.
+  [[nodiscard]] std::vector<size_t> offered_of(const plan::PlannedKernel& kernel) const {
+    const size_t all = kernel.discovery.candidates.size(), count = std::min(all, how_.most_candidates);
+    std::vector<size_t> offered;
+    if (kernel.chosen < all && count > 0) offered.push_back(kernel.chosen);
+    for (size_t c = 0; offered.size() < count; ++c) {
+      if (c != kernel.chosen) offered.push_back(c);
+    }
+    return offered;
+  }
+
   // Picks the fastest candidate of a kernel, and says what was measured.
   Result<List> tune_product(size_t k) {
     plan::PlannedKernel& kernel = plan_.kernels[k];
     const auto& candidates = kernel.discovery.candidates;
-    const size_t count = std::min(candidates.size(), how_.most_candidates), before = kernel.chosen;
+    const std::vector<size_t> offered = offered_of(kernel);
     std::vector<Trial> trials;
-    std::vector<size_t> tried;  // candidates that have one
-    std::vector<std::string> failures(count);
+    std::vector<Measured> measured;  // of each candidate that is offered
+    std::vector<size_t> tried;       // its place among these, by trial
     std::optional<Error> failed;
     struct Reset {  // where it ends early, what was chosen stays
       plan::PlannedKernel& kernel;
       size_t chosen;
       ~Reset() { kernel.chosen = chosen; }
-    } reset{kernel, before};
-    compile_ahead(k, count);
-    for (size_t c = 0; c < count; ++c) {
+    } reset{kernel, kernel.chosen};
+    compile_ahead(k, offered);
+    for (const size_t c : offered) {
       kernel.chosen = c;
       CODETTA_CHECK_OK(ask(candidates[c].name));
       auto trial = prepare();
       if (!trial && !is_candidates_own(trial.error())) return trial.error();
+      measured.push_back({c});
       if (!trial) {
-        failures[c] = diag::sentence(trial.error());
+        measured.back().failure = diag::sentence(trial.error());
         if (!failed) failed = trial.error();
         continue;
       }
       if (how_.keep && trial->known) CODETTA_CHECK_OK(keep_first(k, c, *trial));
       trials.push_back(*std::move(trial));
-      tried.push_back(c);
+      tried.push_back(measured.size() - 1);
     }
     if (trials.empty()) return *failed;
-    kernel.chosen = tried[0];
+    kernel.chosen = measured[tried[0]].candidate;
     CODETTA_TRY(const std::vector<Timed> times,
                 time_in_turn(trials, how_.seconds / static_cast<double>(plan_.kernels.size())));
     std::vector<size_t> order(tried.size());
@@ -495,24 +515,22 @@ class Tuner {
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return times[a].microseconds < times[b].microseconds; });
     // The fastest that is right; what is slower than that is not looked at.
-    std::optional<size_t> best;
+    const Measured* best = nullptr;
     for (const size_t t : order) {
-      CODETTA_TRY(const std::string wrong, judged(trials[t]));
-      if (!wrong.empty()) {
-        failures[tried[t]] = wrong;
-        continue;
-      }
-      best = t;
-      break;
+      Measured& one = measured[tried[t]];
+      one.time = times[t];
+      if (best != nullptr) continue;
+      CODETTA_TRY(one.failure, judged(trials[t]));
+      if (one.failure.empty()) best = &one;
     }
-    if (!best) {
+    if (best == nullptr) {
       return diag::error(diag::Code::compile_rejected,
                          fmt::format("no candidate of {} computes what it should", place_of(plan_, k)))
-          .reason(failures[tried[order[0]]])
+          .reason(measured[tried[order[0]]].failure)
           .help("leave out tuning, and report this");
     }
-    reset.chosen = kernel.chosen = tried[*best];
-    return told(k, order, tried, times, failures, *best);
+    reset.chosen = kernel.chosen = best->candidate;
+    return told(k, std::move(measured), best->candidate);
   }
 
   // A time of a few runs, which a better one replaces: what ends this process loses nothing.
@@ -522,38 +540,58 @@ class Tuner {
       CODETTA_TRY(one, time_once(trial));
     }
     const double microseconds = median(once);
-    how_.keep({{candidate_name(plan_, k, c), microseconds}});
-    return ask(plan_.kernels[k].discovery.candidates[c].name, microseconds);
+    keep(k, {{candidate_name(plan_, k, c), microseconds}}, unfinished_.empty());
+    const auto [least, most] = std::minmax_element(once.begin(), once.end());
+    const std::string& name = plan_.kernels[k].discovery.candidates[c].name;
+    unfinished_.push_back({name, microseconds, (*most - *least) / microseconds, {}, place_of(plan_, k)});
+    return ask(name, microseconds);
   }
 
-  List told(size_t k, const std::vector<size_t>& order, const std::vector<size_t>& tried,
-            const std::vector<Timed>& times, const std::vector<std::string>& failures, size_t best) {
+  // `alone`: without former times of other candidates of the kernel. Those that were too slow to be checked may look
+  // fast beside times of another day.
+  void keep(size_t k, TuningChanges changes, bool alone) {
+    TuningChanges all;
+    for (size_t c = 0; alone && c < plan_.kernels[k].discovery.candidates.size(); ++c)
+      all.emplace_back(candidate_name(plan_, k, c), std::nullopt);
+    all.insert(all.end(), std::make_move_iterator(changes.begin()), std::make_move_iterator(changes.end()));
+    how_.keep(all);
+  }
+
+  List told(size_t k, std::vector<Measured> measured, size_t best) {
     const auto& candidates = plan_.kernels[k].discovery.candidates;
     const std::string call = place_of(plan_, k);
+    // Those that fail last.
+    const auto sort = [&](const auto& before) {
+      std::sort(measured.begin(), measured.end(), [&](const Measured& a, const Measured& b) {
+        if (a.failure.empty() != b.failure.empty()) return a.failure.empty();
+        return before(a, b);
+      });
+    };
+    List list = List::array();
+    sort([](const Measured& a, const Measured& b) { return a.candidate < b.candidate; });
+    for (const Measured& one : measured) {
+      list.push_back({{"kernel", candidates[one.candidate].name}});
+      if (one.failure.empty())
+        list.back()["program_microseconds"] = one.time.microseconds;
+      else
+        list.back()["failure"] = one.failure;
+    }
     TuningChanges changes;
-    List measured = List::array();
-    std::vector<bool> timed(failures.size());
-    for (size_t t = 0; t < tried.size(); ++t) {
-      timed[tried[t]] = failures[tried[t]].empty();
-      if (timed[tried[t]])
-        measured.push_back({{"kernel", candidates[tried[t]].name}, {"program_microseconds", times[t].microseconds}});
+    sort([](const Measured& a, const Measured& b) {
+      return std::pair(a.time.microseconds, a.candidate) < std::pair(b.time.microseconds, b.candidate);
+    });
+    for (const Measured& one : measured) {
+      const std::string& name = candidates[one.candidate].name;
+      const Timed time = one.failure.empty() ? one.time : Timed{};
+      times_.results.push_back({name, time.microseconds, time.spread, one.failure, call});
+      if (one.failure.empty()) changes.emplace_back(candidate_name(plan_, k, one.candidate), time.microseconds);
     }
-    for (const size_t t : order) {
-      if (!timed[tried[t]]) continue;
-      times_.results.push_back({candidates[tried[t]].name, times[t].microseconds, times[t].spread, {}, call});
-      changes.emplace_back(candidate_name(plan_, k, tried[t]), times[t].microseconds);
-    }
-    for (size_t c = 0; c < failures.size(); ++c) {
-      if (failures[c].empty()) continue;
-      measured.push_back({{"kernel", candidates[c].name}, {"failure", failures[c]}});
-      times_.results.push_back({candidates[c].name, 0, 0, failures[c], call});
-      changes.emplace_back(candidate_name(plan_, k, c), std::nullopt);
-    }
-    if (how_.keep) how_.keep(changes);
-    const std::string& picked = candidates[tried[best]].name;
+    unfinished_.clear();
+    if (how_.keep) keep(k, std::move(changes), true);
+    const std::string& picked = candidates[best].name;
     if (how_.tell)
-      how_.tell(fmt::format("{}: product {} takes {}, {:.1f} us", name_, k, picked, times[best].microseconds));
-    List pick{{"product", k}, {"picked", picked}, {"measured", std::move(measured)}};
+      how_.tell(fmt::format("{}: product {} takes {}, {:.1f} us", name_, k, picked, measured[0].time.microseconds));
+    List pick{{"product", k}, {"picked", picked}, {"measured", std::move(list)}};
     return pick;
   }
 
@@ -569,6 +607,7 @@ class Tuner {
   std::vector<std::pair<size_t, List>> picks_;
   List decisions_ = List::array();
   ProductTimes times_;
+  std::vector<TuneResult> unfinished_;  // of the kernel that is being timed, kept so far
   bool stopped_ = false;
   const Clock::time_point start_ = Clock::now();
 };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/digest.hpp"
 #include "ir/print.hpp"
 
 namespace codetta::driver {
@@ -51,8 +52,16 @@ void keep_program_times(ContextState& context, const ProgramState& program, cons
   if (const auto key = key_of(context, program, target, sizes)) amend_tuning(*context.cache, *key, changes);
 }
 
+// Another decision gives kernels of the same numbers that compute something else.
 std::string kernel_label(const plan::Plan& plan, size_t kernel) {
-  return fmt::format("{}{} %{}", kernel_mark, kernel, plan.kernels[kernel].region.matmul.index());
+  const plan::PlannedKernel& planned = plan.kernels[kernel];
+  const plan::GemmShape& shape = planned.shape;
+  const std::string what =
+      fmt::format("{} {} {} {} {} {} {} {} {}\n{}", shape.batch, shape.m, shape.n, shape.k, dtype_name(shape.a),
+                  dtype_name(shape.b), shape.a_made, shape.b_made, shape.products, planned.lowered.program.encode());
+  const ir::NodeId product = planned.region.matmul;
+  return fmt::format("{}{}{} {}", kernel_mark, kernel, product.valid() ? fmt::format(" %{}", product.index()) : "",
+                     base::digest_of(what).hex().substr(0, 8));
 }
 
 std::string candidate_name(const plan::Plan& plan, size_t kernel, size_t candidate) {

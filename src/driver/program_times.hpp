@@ -20,7 +20,8 @@ void keep_program_times(ContextState& context, const ProgramState& program, cons
                         const SizeHints& sizes, const TuningChanges& changes);
 
 // What the record calls a kernel of a plan, and the time of a candidate of it or of an answer to a question:
-// "kernel 3 %12", "kernel 3 %12: cpu_packed_6x64_avx512", "decision factors %12: apart".
+// "kernel 3 %12 1f09ab37", by number, product and a digest of what it computes; "kernel 3 %12 1f09ab37:
+// cpu_packed_6x64_avx512", "decision factors %12: apart".
 std::string kernel_label(const plan::Plan& plan, size_t kernel);
 std::string candidate_name(const plan::Plan& plan, size_t kernel, size_t candidate);
 std::string answer_name(const std::string& decision, bool apart);

@@ -27,10 +27,11 @@ constexpr size_t most_candidates = 8;  // of a kernel, each of which is a progra
 // Times of kernels and decisions that the plan no longer has.
 TuningChanges gone(const TuningRecord& record, const plan::Plan& plan) {
   TuningChanges changes;
+  std::vector<std::string> labels;
+  for (size_t k = 0; k < plan.kernels.size(); ++k) labels.push_back(kernel_label(plan, k));
   const auto is_there = [&](const std::string& name) {
-    for (size_t k = 0; k < plan.kernels.size(); ++k) {
-      if (name.starts_with(kernel_label(plan, k) + ": ")) return true;
-    }
+    if (std::any_of(labels.begin(), labels.end(), [&](const auto& label) { return name.starts_with(label + ": "); }))
+      return true;
     return std::any_of(plan.decisions.begin(), plan.decisions.end(), [&](const plan::Decision& decision) {
       return name == answer_name(decision.key, false) || name == answer_name(decision.key, true);
     });
@@ -63,10 +64,10 @@ Result<TuneReport> tune_whole(const Program& program, const std::vector<NamedArg
                                    plan::Alignment::Hinted, made.numerics, choices));
     pick_configurations(plan, sizes, configurations);
     CODETTA_CHECK_OK(pass_over(plan, name, state, quiet));
+    pick_candidates(plan, former);  // so that the two ways of a decision differ by nothing else
     return plan;
   };
   CODETTA_TRY(plan::Plan plan, planned(choices_of(former)));
-  pick_candidates(plan, former);
   const auto not_so = [&](std::string why) {
     report.note = std::move(why);
     report.complete = true;

@@ -135,10 +135,56 @@ TEST_F(ProgramTimes, WhatWasMeasuredBeforeAStopStays) {
   const auto report = tune(made, arguments(24), Target::host(), options, tuning);
   ASSERT_TRUE(report) << report.error().render();
   EXPECT_FALSE(report->complete);
+  EXPECT_GE(report->results.size(), 1U);  // which says what is kept
+  for (const TuneResult& result : report->results) EXPECT_GT(result.microseconds, 0) << result.kernel;
   const auto& state = *Program::Access::state(made);
   const auto kept = driver::load_program_times(*tuning.shared_state(), state, Target::host(), {{"n", 24}});
   EXPECT_GE(kept.medians.size(), 1U);
   EXPECT_EQ(results_by_oracle(made, arguments(24), 24, tuning), "");
+}
+
+// What is taken now is timed again, whatever its place in the ranking, and times of another day go with it: one that
+// was too slow to be checked then may look fast beside today's.
+TEST_F(ProgramTimes, FormerTimesAreReplaced) {
+  Context tuning = context("former", true);
+  const Program made = program();
+  const plan::Plan plan = planned(made, 24, tuning);
+  const auto& state = *Program::Access::state(made);
+  const size_t k = plan.kernels.size() - 1;
+  ASSERT_GT(plan.kernels[k].discovery.candidates.size(), 6U);
+  const std::string fifth = driver::candidate_name(plan, k, 5), sixth = driver::candidate_name(plan, k, 6);
+  const std::string label = driver::kernel_label(plan, k);
+  driver::keep_program_times(*tuning.shared_state(), state, Target::host(), {{"n", 24}},
+                             {{fifth, 2e-6}, {sixth, 1e-6}});
+  EXPECT_EQ(planned(made, 24, tuning).kernels[k].chosen, 6U);
+  TuneOptions options{.budget_seconds = 120};
+  options.max_candidates = 2;
+  const auto report = tune(made, arguments(24), Target::host(), options, tuning);
+  ASSERT_TRUE(report) << report.error().render();
+  EXPECT_TRUE(report->complete);
+  const auto kept = driver::load_program_times(*tuning.shared_state(), state, Target::host(), {{"n", 24}});
+  const plan::Plan now = planned(made, 24, tuning);
+  size_t known = 0;
+  if (now.kernels.size() != plan.kernels.size() || driver::kernel_label(now, k) != label) return;  // decided otherwise
+  for (const auto& [name, microseconds] : kept.medians) {
+    known += name.starts_with(label) ? 1 : 0;
+    EXPECT_GT(microseconds, 1e-3) << name;
+  }
+  EXPECT_EQ(known, 2U);
+  EXPECT_NE(kept.find(sixth), nullptr);
+  EXPECT_EQ(kept.find(fifth), nullptr);
+}
+
+// Times are of what a kernel computes, which one of the same number and product in another plan may not.
+TEST_F(ProgramTimes, LabelsSayWhatAKernelComputes) {
+  Context tuning = context("labels");
+  std::set<std::string> labels;
+  for (const char* function : {"relu", "gelu", "relu"}) {
+    const std::string one =
+        std::string("def f(x: f32[\"n\", 96], a: f32[96, 64]):\n    y = ") + function + "(x @ a)\n    return y\n";
+    labels.insert(driver::kernel_label(planned(Program::parse(one, "p.py").value(), 24, tuning), 0));
+  }
+  EXPECT_EQ(labels.size(), 2U);
 }
 
 // Each decision of random programs the other way round: as right, and the same the next time.
