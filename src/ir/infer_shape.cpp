@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/checked.hpp"
 #include "base/text.hpp"
@@ -302,20 +303,21 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
     }
   }
   // Of all of a dim nothing has to be shown: tensors have sizes of 0 or more, as x[1:] of a run that came to
-  // x[1:][::2].
-  const auto is_whole = [&](const Dim& end) { return attr.start == Dim::constant(0) && end == size; };
-  const Dim all = floordiv(size + Dim::constant(attr.step - 1), step);
+  // x[1:][::2], and of every third element the last one is there, whatever the floors of x[::2][::3] say.
+  bool whole = attr.start == Dim::constant(0) && attr.step <= INT32_MAX;  // sums of sizes and steps have 64 bits
   if (attr.bound == SliceBound::Count) {
-    if (!(attr.count == all && is_whole(size)) && !shown(attr.count)) return bad("takes", attr.count);
-    stop = counted_stop();
+    whole = whole && attr.count == floordiv(size + Dim::constant(attr.step - 1), step);
+    if (!whole && !shown(attr.count)) return bad("takes", attr.count);
+    stop = whole ? size : counted_stop();
   } else {
     if (from_end(attr.start)) attr.start = size + attr.start;
     stop = attr.bound == SliceBound::Open ? size : from_end(attr.count) ? size + attr.count : attr.count;
+    whole = whole && stop == size;
   }
   if (!shown(attr.start)) return bad("starts at", attr.start);
   if (!shown(size - stop)) return bad("ends at", stop);
   if (attr.bound != SliceBound::Count) {
-    if (!is_whole(stop) && !shown(stop - attr.start)) {
+    if (!whole && !shown(stop - attr.start)) {
       const bool known = attr.start.is_constant() && stop.is_constant();
       return bad(fmt::format("{} at {}, before its start", known || !stepped ? "ends" : "may end", stop.to_string()),
                  attr.start);
@@ -323,8 +325,8 @@ MaybeComplaint slice_shape(const TensorType& operand, SliceAttr& attr, const Ope
     attr.count = floordiv(stop - attr.start + Dim::constant(attr.step - 1), step);
     attr.bound = SliceBound::Count;
     // The count alone stays in the graph, and is verified again. What is shown of the stop does not always follow from
-    // it: not through two floors (x[::2][::2] of [n]), nor where a large step overflows the bounds of symbols.
-    if (const Dim end = counted_stop(); !shown(size - end)) return bad("ends at", end);
+    // it: not always through two floors, nor where a large step overflows the bounds of symbols.
+    if (const Dim end = counted_stop(); !whole && !shown(size - end)) return bad("ends at", end);
   }
   attr.checked = checked;
   out = operand.shape;

@@ -499,6 +499,16 @@ TEST_F(ProgramSizes, AStepThroughTheRestOfADim) {
   EXPECT_NE(said.find("error[E0"), std::string::npos) << said;
 }
 
+// Floors of floors show nothing, but every third element of all there are lies inside.
+TEST_F(ProgramSizes, AStepThroughWhatAStepTook) {
+  const std::string steps =
+      "def f(x: f32[\"n\", 4], w: f32[4, 8]):\n    y = (x[::3][::2] @ w)[::2][::2]\n    return y\n";
+  for (const int64_t n : {0, 1, 5, 6, 7, 25})
+    EXPECT_TRUE(
+        run(steps, {random_input("x", DType::f32, {n, 4}, 1), random_input("w", DType::f32, {4, 8}, 2)}).checked)
+        << n;
+}
+
 // So that a run with random values is not refused for those.
 TEST_F(ProgramSizes, WhatIsDrawnForASizeIsAllowed) {
   const auto drawn = [](const std::string& parameters, const std::string& value,
