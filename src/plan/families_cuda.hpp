@@ -33,6 +33,10 @@ struct GpuProblem {
     return epilogue.split.own_ways() == 1 ? all : epilogue.split.chunk.as_constant().value_or(0);
   }
   [[nodiscard]] int64_t root_cols() const { return shape.n / ways(); }
+  // Whether all columns of a part lie side by side, however many a run has.
+  [[nodiscard]] bool one_chunk() const {
+    return epilogue.split.own_ways() == 1 || (!shape.any_n && chunk() >= root_cols());
+  }
   [[nodiscard]] bool empty() const { return shape.batch == 0 || shape.m == 0 || root_cols() == 0; }
 };
 

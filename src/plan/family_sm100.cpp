@@ -46,7 +46,7 @@ bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm100Shape& s
   if (ways % c.cluster_m != 0) return false;
   const int64_t chunk = p.chunk();
   if (!c.b_k_major && (width % (span_bytes / element) != 0 || chunk * element % map_alignment != 0)) return false;
-  return chunk >= p.root_cols() || chunk % shape.b_box_cols == 0;
+  return p.one_chunk() || chunk % shape.b_box_cols == 0;
 }
 
 // Root columns of a piece, which the tile holds a whole number of; 0: only small ones fit.

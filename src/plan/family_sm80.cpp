@@ -82,7 +82,7 @@ bool split_fits(const GpuProblem& p, const GpuGemmConfig& c) {
   if (p.ways() == 1 || c.b_k_major) return true;
   const int64_t chunk = p.chunk();
   const int64_t columns = (c.alignment >= 4 ? c.alignment : 16) / types::byte_size(c.b_dtype);
-  return chunk > 0 && (chunk % columns == 0 || (c.alignment < 4 && chunk >= p.root_cols()));
+  return chunk > 0 && (chunk % columns == 0 || (c.alignment < 4 && p.one_chunk()));
 }
 
 // Bytes of a row of shared memory: whole spans of its permutation, and threads keep their place in it.

@@ -56,7 +56,7 @@ bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm90Shape& sh
   const int64_t width = c.tile_n / p.ways(), chunk = p.chunk();
   if (!c.b_k_major && width % 64 != 0) return false;
   if (!c.b_k_major && chunk * types::byte_size(c.b_dtype) % map_alignment != 0) return false;
-  return chunk >= p.root_cols() || chunk % shape.b_box_rows == 0;  // a copy brings columns of one chunk
+  return p.one_chunk() || chunk % shape.b_box_rows == 0;  // a copy brings columns of one chunk
 }
 
 // The engine stores 16 bytes at a time, also where fewer belong to the row (seen on an H100), or to the column.

@@ -49,7 +49,7 @@ int32_t rows_alignment(const GpuProblem& p, bool a_k_major, bool b_k_major) {
 bool chunks_fit(const GpuProblem& p, const GpuGemmConfig& c) {
   if (p.ways() == 1 || c.b_k_major) return true;
   const int64_t chunk = p.chunk();
-  return chunk > 0 && (chunk % (16 / types::byte_size(c.b_dtype)) == 0 || chunk >= p.root_cols());
+  return chunk > 0 && (chunk % (16 / types::byte_size(c.b_dtype)) == 0 || p.one_chunk());
 }
 
 // Fills pieces and LDS; false where they are more than a block has.
