@@ -51,17 +51,22 @@ inline Status load_nvrtc() {
   static const char* const libraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
                                           "/usr/local/cuda/lib64/libnvrtc.so"};
   void* handle = nullptr;
+  char refused[400] = "";  // what the loader says of one that is there
   for (const char* library : libraries) {
     if (handle == nullptr) handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const char* said = handle == nullptr ? dlerror() : nullptr;
+    if (said == nullptr || refused[0] != 0) continue;
+    const bool absent = strncmp(said, library, strlen(library)) == 0 && strstr(said, "No such file") != nullptr;
+    if (!absent) snprintf(refused, sizeof refused, "%s", said);
   }
-  if (handle == nullptr) {
-    const char* said = dlerror();
+  if (handle == nullptr && refused[0] != 0)
+    return fail(wrong_machine, "E0531: the CUDA compiler can not be used: %s", refused);
+  if (handle == nullptr)
     return fail(
         wrong_machine,
         "E0530: no CUDA compiler was found: the library carries its kernels as sources, and NVRTC compiles them: "
-        "looked for %s, %s and %s among the loader's folders, and for %s: %.300s",
-        libraries[0], libraries[1], libraries[2], libraries[3], said != nullptr ? said : "it can not be loaded");
-  }
+        "looked for %s, %s and %s among the loader's folders, and for %s",
+        libraries[0], libraries[1], libraries[2], libraries[3]);
   const char* missing = nullptr;
 #define CODETTA_NVRTC_LOOK_UP(member, name, parameters)                         \
   nvrtc.member = reinterpret_cast<decltype(nvrtc.member)>(dlsym(handle, name)); \
@@ -150,7 +155,9 @@ inline Status fail_compile(NvrtcProgram program, const GpuKernel& kernel, const 
     if (all != nullptr && nvrtc.log(program, all) == 0) snprintf(log, sizeof log, "%s", all);
     free(all);
   }
-  const char* text = nvrtc.error_string != nullptr ? nvrtc.error_string(status) : nullptr;
+  const char* text = status == 0                     ? "it made no binary"
+                     : nvrtc.error_string != nullptr ? nvrtc.error_string(status)
+                                                     : nullptr;
   constexpr int builtins_missing = 7;
   if (status == builtins_missing)
     return fail(wrong_machine, "E0531: the CUDA compiler can not be used: NVRTC finds its builtins not: %s", log);

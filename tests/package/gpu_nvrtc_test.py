@@ -60,6 +60,21 @@ int main(int argc, char** argv) {
   return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL ? 4 : 0;
 }
 """
+# A library in the place of NVRTC: of version MAJOR, for sm_80 and ARCH, which makes nothing.
+PRETENDED = """#include <stddef.h>
+int nvrtcVersion(int* major, int* minor) { return *major = MAJOR, *minor = 3, 0; }
+int nvrtcGetNumSupportedArchs(int* count) { return *count = 2, 0; }
+int nvrtcGetSupportedArchs(int* archs) { return archs[0] = 80, archs[1] = ARCH, 0; }
+int nvrtcCreateProgram(void** program, const char* text, const char* name, int count, const char* const* headers, const char* const* names) { return *program = &nvrtcVersion, 0; }
+int nvrtcDestroyProgram(void** program) { return *program = 0, 0; }
+int nvrtcCompileProgram(void* program, int count, const char* const* options) { return 0; }
+int nvrtcGetCUBINSize(void* program, size_t* bytes) { return *bytes = 0, 0; }
+int nvrtcGetCUBIN(void* program, char* code) { return 0; }
+int nvrtcGetProgramLogSize(void* program, size_t* bytes) { return *bytes = 4, 0; }
+#ifdef LOG
+int nvrtcGetProgramLog(void* program, char* log) { return log[0] = 's', log[1] = 'o', log[2] = '!', log[3] = 0, 0; }
+#endif
+"""
 
 
 def run(*command, code=0, env=None):
@@ -81,8 +96,8 @@ def build(name, *options, program="mlp", code=0):
     return path if code == 0 else done.stderr
 
 
-def call(path, *more, function="mlp", count=4, nvrtc=True):
-    folders = [str(WORK / "pretended"), *([str(NVRTC / "lib")] if nvrtc else [])]
+def call(path, *more, function="mlp", count=4, nvrtc=NVRTC / "lib"):
+    folders = [str(WORK / "pretended"), *([str(nvrtc)] if nvrtc else [])]
     done = run(sys.executable, "-c", SCRIPT, path, function, function, str(count), *more, env={**os.environ, "LD_LIBRARY_PATH": ":".join(folders)})
     return json.loads(done.stdout)
 
@@ -132,10 +147,29 @@ class Sources(unittest.TestCase):
 
     def test_what_is_missing_or_wrong(self):
         sources = build("sources", "--target", "cuda:sm_90a", "--hint", "m=512", "--form", "nvrtc")
-        alone = call(sources, "init", nvrtc=False)
+        alone = call(sources, "init", nvrtc=None)
         if alone[0][0] != 0:  # there is none but that of the tests
             self.assertEqual(alone[0], [-6, -6, -6])
             self.assertRegex(alone[1], r"^E0530: no CUDA compiler was found: .*looked for libnvrtc\.so\.13, libnvrtc\.so\.12 and libnvrtc\.so ")
+        (WORK / "pretended.c").write_text(PRETENDED)
+        unusable = "E0531: the CUDA compiler can not be used: "
+        for flags, said in (
+            (None, unusable + r".*libnvrtc\.so\.13: "),  # the loader's own words
+            (["-DMAJOR=11", "-DARCH=90", "-DLOG"], unusable + r"it is NVRTC 11\.3, and 12\.0 is the oldest that is supported"),
+            (["-DMAJOR=12", "-DARCH=90"], unusable + r"libnvrtc lacks nvrtcGetProgramLog; 12\.0 is the oldest that does"),
+            (["-DMAJOR=12", "-DARCH=89", "-DLOG"], r"E0532: the CUDA compiler does not know the architecture: NVRTC 12\.3 has no sm_90"),
+            (["-DMAJOR=12", "-DARCH=90", "-DLOG"], r"E0504: the compiler rejected a kernel: NVRTC 12\.3 of codetta_\w+, --gpu-architecture=sm_90a: it made no binary \(0\): so!"),
+        ):
+            if flags is None and alone[0][0] == 0:
+                continue
+            folder = WORK / "in_its_place"
+            folder.mkdir(exist_ok=True)
+            (folder / "libnvrtc.so.13").write_text("no library")
+            if flags is not None:
+                run(CC, "-shared", "-fPIC", *flags, WORK / "pretended.c", "-o", folder / "libnvrtc.so.13")
+            calls, error, launches = call(sources, "init", nvrtc=folder)
+            self.assertEqual((set(calls), launches), ({-8 if "E0504" in said else -6}, []), error)
+            self.assertRegex(error, "^" + said)
         (WORK / "picky.cu").write_text(KERNEL)
         (WORK / "picky.py").write_text('def picky(x: f32[32]):\n    y = user_kernel("picky", x, out="f32[32]")\n    return y\n')
         path = build("picky", "--target", "cuda:sm_80", "--kernel", f"picky={WORK / 'picky.cu'}", "--form", "nvrtc", program="picky")
