@@ -399,6 +399,27 @@ TEST_F(HipInProcess, HeadsThatShareAreRows) {
   }
 }
 
+// A program that is compiled for one head runs with several, each of which is split: no load of several columns crosses
+// from one to the next.
+TEST_F(HipInProcess, PartsOfMoreHeadsThanWereLikely) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const Program program = Program::parse(
+                              "def f(x: f16[\"m\", 64], w: f16[64, \"h\", 200]):\n"
+                              "    z = reshape(x @ reshape(w, (64, h * 200)), (m, h, 200))\n"
+                              "    a, b = split(z, 2, dim=-1)\n    r = join(a - b, b + a, dim=-1)\n    return r\n")
+                              .value();
+  const CompiledProgram compiled = compile(program, hip_, {{"m", 4096}, {"h", 1}}, *context_).value();
+  for (const int64_t heads : {1, 2}) {
+    const auto made = test::device_arguments(program, {{"m", 33}, {"h", heads}}, device, 3).value();
+    ASSERT_TRUE(made);
+    const auto ran = compiled.run(made->arguments);
+    ASSERT_TRUE(ran) << ran.error().render();
+    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
+    ASSERT_TRUE(checked) << checked.error().render();
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+  }
+}
+
 // Each turn reads its sizes anew, and a branch that is not taken none.
 TEST_F(HipInProcess, SizesOfBranchesAndLoops) {
   const Device device = Device::open(Backend::hip, *context_).value();
