@@ -147,7 +147,8 @@ std::optional<int64_t> integer_of(const ir::Graph& graph, ir::NodeId node) {
 }
 
 // What values have to lie in, down to the inputs that are drawn for it: through what hands elements on as they are or
-// chooses between them, bounds, and sums with integers of the text. What else is made of inputs says nothing of them.
+// chooses between them, bounds, and arithmetic with integers of the text. What else is made of inputs says nothing of
+// them.
 class Range {
  public:
   Range(const ir::Graph& graph, const Outer& outer, Uses& uses) : graph_(graph), outer_(outer), uses_(uses) {}
@@ -168,10 +169,13 @@ class Range {
   }
 
  private:
+  static constexpr int64_t most_divided = int64_t{1} << 31;  // products of two have 64 bits
   struct Ends {
     int64_t low = 0;
     int64_t high = 0;
   };
+  // The quotient, at least.
+  static int64_t rounded_up(int64_t value, int64_t by) { return value / by + (value % by > 0 ? 1 : 0); }
 
   // Of several ranges the tightest ends; one without a number from 0 on says nothing where another one has some.
   void add(ir::NodeId node, int64_t low, int64_t high) {
@@ -229,7 +233,20 @@ class Range {
         } else if (const auto first = integer_of(graph_, operands[0]);
                    first && graph_.node(node).op == types::Op::add) {
           add(operands[1], low - *first, high - *first);
+        } else if (first) {  // 5 - x
+          add(operands[1], *first - high + 1, *first - low + 1);
         }
+        break;
+      case types::Op::mul:
+        for (const size_t side : {size_t{0}, size_t{1}}) {
+          if (const auto by = integer_of(graph_, operands[side]); by && *by > 0)
+            add(operands[1 - side], rounded_up(low, *by), rounded_up(high, *by));
+        }
+        break;
+      case types::Op::floordiv:
+        if (const auto by = integer_of(graph_, operands[1]);
+            by && *by > 0 && low > -most_divided && high < most_divided && *by < most_divided)
+          add(operands[0], low * *by, high * *by);
         break;
       default:
         break;

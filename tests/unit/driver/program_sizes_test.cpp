@@ -566,6 +566,9 @@ TEST_F(ProgramSizes, WhatIsDrawnForAnIndexIsInRange) {
   EXPECT_EQ(drawn("i: i64[5]", "take(x, 2 + i)"), (Ranges{{-2, 8}}));
   EXPECT_EQ(drawn("i: u8[5]", "take(x, i + 1)"), (Ranges{{0, 9}})) << "of its type, too";
   EXPECT_EQ(drawn("i: i64[5]", "take(x, i + 20)"), (Ranges{{0, 0}})) << "the run says what will do";
+  EXPECT_EQ(drawn("i: i64[5]", "take(x, 3 * i + 1)"), (Ranges{{0, 3}}));
+  EXPECT_EQ(drawn("i: i32[5]", "take(x, (i - 8) // 4)"), (Ranges{{8, 48}}));
+  EXPECT_EQ(drawn("i: i64[5]", "take(x, 12 - i)"), (Ranges{{3, 13}}));
   EXPECT_EQ(drawn("p: i64[7], i: i64[3]", "take(x, take(p, i))"), (Ranges{{0, 10}, {0, 7}}));
   EXPECT_EQ(drawn("a: i64[2], b: i64[3]", "take(x, concat(a, b, dim=0))"), (Ranges{{0, 10}, {0, 10}}));
   EXPECT_EQ(drawn("p: i64[6], i: i64[2], v: i64[2]", "take(x, index_put(p, i, v))"),
