@@ -23,11 +23,14 @@ inline Status wrong_rank(const View& view, const char* name, i32 declared) {
               describe(view), view.rank, declared);
 }
 
-// symbol = size of a dim, counted from the first of `declared` dims; the view has that dim.
-inline Status define(Number& symbol, const char* symbol_name, const View& view, const char* name, i32 dim,
-                     i32 declared) {
+// symbol = size of a dim, counted from the first of `declared` dims, over `factor`; the view has that dim.
+inline Status define(Number& symbol, const char* symbol_name, const View& view, const char* name, i32 dim, i32 declared,
+                     i64 factor = 1) {
   if (declared - 1 - dim >= view.rank) return wrong_rank(view, name, declared);
-  const i64 size = view.size_from_last(declared - 1 - dim);
+  const i64 whole = view.size_from_last(declared - 1 - dim), size = whole / factor;
+  if (whole % factor != 0)
+    return fail(bad_sizes, "E0610: %s is no whole number: dim %d of %s is %lld, and is %lld times it", symbol_name, dim,
+                name, static_cast<long long>(whole), static_cast<long long>(factor));
   if (symbol.unset) {
     symbol = Number(size);
     return ok;

@@ -14,6 +14,7 @@
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/gemm.hpp"
 #include "runtime/io/source.hpp"
+#include "types/dim_multiple.hpp"
 
 namespace codetta::driver {
 
@@ -45,6 +46,8 @@ Result<void> check_value(const std::string& name, DType dtype, const types::Shap
       return misfit(name, value, declared,
                     fmt::format("{} is {} by another constant; give constants that agree", *symbol, at->second));
     }
+    if (const auto multiple = types::as_multiple(dim); multiple && value.size(d) % multiple->factor == 0)
+      fixed.emplace(multiple->symbol, value.size(d) / multiple->factor);
     const auto known = dim.evaluate(fixed);
     if (known && *known == value.size(d)) continue;
     return misfit(name, value, declared,

@@ -13,6 +13,7 @@
 #include "ir/analyses.hpp"
 #include "ir/graph.hpp"
 #include "types/convert.hpp"
+#include "types/dim_multiple.hpp"
 #include "types/dtype.hpp"
 #include "types/op.hpp"
 
@@ -362,7 +363,7 @@ void add_given_sizes(const ir::Graph& graph, const std::map<ir::NodeId, int64_t>
 // Of the given tensors first, then what the caller says.
 Values values_of(const ir::Graph& graph, const std::vector<NamedArgument>& given, const SizeHints& sizes,
                  int64_t otherwise) {
-  Values values;
+  Values values, multiples;
   for (const ir::GraphInput& input : graph.inputs()) {
     const auto at =
         std::find_if(given.begin(), given.end(), [&](const NamedArgument& one) { return one.name == input.name; });
@@ -373,7 +374,12 @@ Values values_of(const ir::Graph& graph, const std::vector<NamedArgument>& given
       if (const auto symbol = shape[d].as_symbol())
         values.emplace(std::string(*symbol), tensor->size(static_cast<int>(d)));
     }
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (const auto multiple = types::as_multiple(shape[d]))
+        multiples.emplace(multiple->symbol, tensor->size(static_cast<int>(d)) / multiple->factor);
+    }
   }
+  values.merge(multiples);  // of what no dim is alone
   values.insert(sizes.begin(), sizes.end());
   for (const ir::GraphInput& input : graph.inputs()) {
     for (const ir::Dim& dim : graph.type(input.node).shape) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ir/infer.hpp"
+#include "types/dim_multiple.hpp"
 
 namespace codetta::ir {
 
@@ -91,7 +92,7 @@ SizeSources size_sources(const Graph& graph) {
   };
   for (const GraphInput& input : graph.inputs()) {
     for (const Dim& dim : graph.type(input.node).shape) {
-      if (const auto symbol = dim.as_symbol()) known.emplace(*symbol);
+      if (const auto multiple = types::as_multiple(dim)) known.insert(multiple->symbol);
     }
   }
   for (size_t i = 0; i < graph.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "ir/bind.hpp"
 #include "ir/bind_values.hpp"
 #include "ir/devices.hpp"
+#include "types/dim_multiple.hpp"
 
 namespace codetta::ir {
 namespace {
@@ -24,24 +25,22 @@ bool is_countable(const std::vector<Dim>& shape) {
   return bytes.fault() == types::DimFault::none;
 }
 
-// How n of a dim 2*n or n + 2 is said where the dim itself has a name; nothing of others.
+// How n of a dim n + 2 is said where the dim itself has a name; nothing of others.
 std::string named_alone(const Dim& dim, const std::string& symbol) {
   const Dim one = Dim::symbol(symbol);
-  const auto factor = exact_quotient(dim, one);
-  const int64_t times = factor ? factor->as_constant().value_or(0) : 0, more = (dim - one).as_constant().value_or(0);
-  if (times > 1) return fmt::format(", or call the dim {0}{1} and write {0}{1} // {1} for {0}", symbol, times);
-  if (times != 0 || more == 0 || more == INT64_MIN) return {};
+  const int64_t more = (dim - one).as_constant().value_or(0);
+  if (more == 0 || more == INT64_MIN) return {};
   return fmt::format(", or call the dim {0}{2} and write {0}{2} {1} {2} for {0}", symbol, more > 0 ? "-" : "+",
                      std::abs(more));
 }
 
-// Sizes multiply to a size. Every symbol must be a dim of some parameter, alone, or come from a value: only that gives
-// it a value when the program runs.
+// Sizes multiply to a size. Every symbol must be a dim of some parameter, alone or as a multiple, or come from a value:
+// only that gives it a value when the program runs.
 Result<void> check_sizes(const ProgramFunction& function, const Graph& graph) {
   std::set<std::string, std::less<>> bound;
   for (const GraphInput& input : graph.inputs()) {
     for (const Dim& dim : graph.type(input.node).shape) {
-      if (const auto symbol = dim.as_symbol()) bound.emplace(*symbol);
+      if (const auto multiple = types::as_multiple(dim)) bound.insert(multiple->symbol);
     }
   }
   const auto check = [&](const TensorType& type, diag::Span span) -> Result<void> {
@@ -57,7 +56,7 @@ Result<void> check_sizes(const ProgramFunction& function, const Graph& graph) {
         if (bound.contains(symbol)) continue;
         return diag::error(diag::Code::symbol_unbound, fmt::format("symbol {} has no value", symbol))
             .at(function.source, span, to_string(type))
-            .reason(fmt::format("no parameter has a dim that is {} alone", symbol))
+            .reason(fmt::format("no parameter has a dim that is {} alone or a multiple of it", symbol))
             .help(fmt::format("declare a parameter with that size, such as x: f32[\"{}\", 64]{}", symbol,
                               named_alone(dim, symbol)));
       }

@@ -7,6 +7,7 @@
 #include "ir/bind.hpp"
 #include "ir/bind_arguments.hpp"
 #include "ir/infer.hpp"
+#include "types/dim_multiple.hpp"
 
 namespace codetta::ir {
 namespace {
@@ -87,6 +88,25 @@ Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const Bo
             fmt::format("{} is {} in {} but {} in {}", *symbol, known->second.value, known->second.where, size, where),
             "a symbol has one value in all places", "pass tensors whose shapes agree");
       }
+    }
+  }
+  // A symbol that no dim is alone has its value from the first multiple of it.
+  for (size_t n = 0; n < given.size(); ++n) {
+    const GraphInput& input = graph.inputs()[n];
+    const std::vector<Dim>& shape = graph.type(input.node).shape;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const auto multiple = types::as_multiple(shape[i]);
+      if (!multiple || places.contains(multiple->symbol)) continue;
+      const int64_t size = given[n]->shape[static_cast<int>(i)];
+      const std::string where = fmt::format("dim {} of {}", i, input.name);
+      if (size % multiple->factor != 0) {
+        return conflict(graph, input, fmt::format("{} is {} but is declared as {}", where, size, shape[i].to_string()),
+                        fmt::format("{} is no multiple of {}", size, multiple->factor),
+                        "pass a tensor of the declared shape");
+      }
+      const int64_t value = size / multiple->factor;
+      places.emplace(multiple->symbol, Place{value, fmt::format("{}, which is {}", where, shape[i].to_string())});
+      bindings.values.emplace_back(multiple->symbol, value);
     }
   }
   const auto value_of = [&](std::string_view name) -> std::optional<int64_t> {

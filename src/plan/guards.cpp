@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/checked.hpp"
+#include "types/dim_multiple.hpp"
 
 namespace codetta::plan {
 
@@ -14,16 +16,32 @@ using package::EpilogueProgram;
 using package::Operand;
 
 void define_symbols(const std::vector<Buffer>& buffers, std::vector<package::Step>& steps) {
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].is_scalar || (buffers[i].role != Buffer::Role::Argument && buffers[i].role != Buffer::Role::Output))
-      continue;
-    for (size_t d = 0; d < buffers[i].shape.size(); ++d) {
-      const auto symbol = buffers[i].shape[d].as_symbol();
-      if (symbol)
-        steps.emplace_back(
-            package::DefineSymbol{std::string(*symbol), static_cast<uint32_t>(i), static_cast<int32_t>(d)});
+  const auto each_multiple = [&](const auto& take) {
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const Buffer& buffer = buffers[i];
+      if (buffer.is_scalar || (buffer.role != Buffer::Role::Argument && buffer.role != Buffer::Role::Output)) continue;
+      for (size_t d = 0; d < buffer.shape.size(); ++d) {
+        if (auto multiple = types::as_multiple(buffer.shape[d]))
+          take(*multiple, package::DefineSymbol{multiple->symbol, static_cast<uint32_t>(i), static_cast<int32_t>(d)});
+      }
     }
-  }
+  };
+  const auto is_read = [&](const package::DefineSymbol& step) {
+    return buffers[step.buffer].role == Buffer::Role::Argument;
+  };
+  std::set<std::string> alone;
+  each_multiple([&](const types::DimMultiple& multiple, const package::DefineSymbol& step) {
+    if (multiple.factor == 1 && is_read(step)) alone.insert(multiple.symbol);
+  });
+  // What no argument has alone is that of its first multiple there, whatever outputs have.
+  each_multiple([&](const types::DimMultiple& multiple, package::DefineSymbol step) {
+    if (multiple.factor == 1 || !is_read(step) || !alone.insert(multiple.symbol).second) return;
+    step.divisor = types::Dim::constant(multiple.factor);
+    steps.emplace_back(std::move(step));
+  });
+  each_multiple([&](const types::DimMultiple& multiple, package::DefineSymbol step) {
+    if (multiple.factor == 1) steps.emplace_back(std::move(step));
+  });
 }
 
 namespace {

@@ -8,6 +8,7 @@
 
 #include "ir/analyses.hpp"
 #include "plan/planner.hpp"
+#include "types/dim_multiple.hpp"
 
 namespace codetta::plan {
 
@@ -91,7 +92,7 @@ bool ProgramPlanner::is_known(std::string_view symbol) const {
   if (late_.find(symbol) != late_.end()) return true;
   for (const ir::GraphInput& input : graph_.inputs()) {
     for (const Dim& dim : graph_.type(input.node).shape) {
-      if (dim.as_symbol() == symbol) return true;
+      if (const auto multiple = types::as_multiple(dim); multiple && multiple->symbol == symbol) return true;
     }
   }
   return false;

@@ -47,7 +47,7 @@ class Programs {
     made->folder_.emplace(*base::TemporaryDirectory::make("/tmp"));
     ContextOptions options;
     options.cache_dir = made->folder_->path() + "/cache";
-    options.devices = {0, 0};
+    options.devices = {0, 0, 0};  // as many as programs are drawn for
     CODETTA_TRY(made->context_, Context::make(options));
     CODETTA_TRY(made->device_, Device::open(Backend::cuda, *made->context_));
     CODETTA_TRY(made->driver_, cu::Driver::load());
@@ -125,9 +125,11 @@ class Programs {
     if (!first && has_nothing_to_index(first.error())) return {};
     if (!first) return "not run: " + first.error().render();
     ++runs;
+    const auto filled = filled_of(data, *execution);
+    if (!filled) return "what is filled: " + filled.error().render();
     const auto checked = [&] {
       const std::shared_lock lock(capturing_);  // it waits for the device, which no capture would survive
-      return verify(program, data.arguments, cuda_, data.how, *context_);
+      return verify(program, *filled, cuda_, data.how, *context_);
     }();
     if (!checked) return "the oracle: " + checked.error().render();
     if (checked->verdict == VerifyReport::Verdict::Fail) return checked->text;
@@ -142,6 +144,18 @@ class Programs {
     const auto second = data.results();
     if (!second) return second.error().render();
     return *first == *second ? "" : "another run gave other bits";
+  }
+
+  // The arguments with the parts of outputs that the run has filled.
+  static Result<std::vector<NamedArgument>> filled_of(const test::DeviceArguments& data, const Execution& execution) {
+    std::vector<NamedArgument> filled = data.arguments;
+    for (size_t i = data.inputs.size(); i < filled.size(); ++i) {
+      const TensorView& whole = *filled[i].value.tensor();
+      CODETTA_TRY(const Dims shape, execution.output_shape(filled[i].name));
+      CODETTA_TRY(const TensorView part, TensorView::make(whole.data(), whole.dtype(), shape, whole.strides()));
+      filled[i] = {filled[i].name, part};
+    }
+    return filled;
   }
 
   // The run as a graph, launched once and waited for. A capture that the run refuses stays valid, and is ended.

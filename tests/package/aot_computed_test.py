@@ -254,6 +254,29 @@ class Computed(unittest.TestCase):
             np.testing.assert_array_equal(y[:k, 0], np.maximum(np.abs(x).max(1) * 0.5, 0)[:k])
             self.assertTrue((y[k:] == -7).all(), k)
 
+    def test_a_multiple_gives_a_size_its_value(self):
+        path, _ = build('def halves(x: f32["n", "2*h"], w: f32["4*k", 3]):\n    y = x[:, :h] * x[:, h:]\n'
+                        '    z = sum(w[:k], dim=0)\n    return y, z\n', "halves")
+        library = Library(path, "halves")
+
+        def view(array):
+            made = tensor(None, array.shape)
+            made.data = array.ctypes.data
+            return made
+
+        for n, h, k in ((3, 5, 2), (1, 1, 1), (4, 0, 1)):
+            x, w = np.array(reals(n * 2 * h), np.float32).reshape(n, 2 * h), np.array(reals(12 * k), np.float32).reshape(4 * k, 3)
+            y, z = np.full((n, h), -7, np.float32), np.full((1, 3), -7, np.float32)
+            tensors = [view(v) for v in (x, w, y, z)]
+            self.assertEqual(library("halves_tensors", (Tensor * 4)(*tensors), 4, None, ctypes.c_int64(0), None), 0, library.text())
+            np.testing.assert_array_equal(y, x[:, :h] * x[:, h:])
+            np.testing.assert_allclose(z[0], w[:k].sum(0), rtol=1e-5, atol=1e-5)
+        x, y = np.zeros((3, 9), np.float32), np.full((3, 4), -7, np.float32)
+        tensors = [view(v) for v in (x, w, y, z)]
+        self.assertEqual(library("halves_tensors", (Tensor * 4)(*tensors), 4, None, ctypes.c_int64(0), None), -2)
+        self.assertEqual(library.text(), "E0610: h is no whole number: dim 1 of x is 9, and is 2 times it")
+        self.assertTrue((y == -7).all(), "an error leaves the output alone")
+
     def test_rows_that_a_function_returns(self):
         text = ('def kept(x: f32["n", 4], w: f32[4, 4]):\n'
                 '    rows = call_extern("positive", x, out="f32[k, 4]", form="alloc")\n'

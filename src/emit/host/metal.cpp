@@ -189,14 +189,8 @@ class MetalProgramPrinter : public StepBase {
     using From = package::DefineSymbol::From;
     const std::string head = CodeWriter::text_of(variables_.at(step.symbol), ", ", literal_text(step.symbol), ", ");
     std::string value;
-    if (step.from == From::Size && step.divisor == Dim::constant(1)) {
-      out_.line("CODETTA_OK(define(", head, "v[", step.buffer, "], ", name_of(step.buffer), ", ", step.dim, ", ",
-                package_.buffers[step.buffer].shape.size(), "));");
-      return;
-    }
-    if (step.from == From::Size) {
-      value = CodeWriter::text_of("Number(v[", step.buffer, "].size_from_last(", from_last(step), "))");
-    } else if (step.from == From::Stride) {
+    if (step.from == From::Size) return define_size(step, head);
+    if (step.from == From::Stride) {
       value = CodeWriter::text_of("Number(v[", step.buffer, "].stride_from_last(", from_last(step), "))");
     } else if (step.from == From::Expression) {
       value = number(step.value);

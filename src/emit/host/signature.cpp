@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "types/dim_multiple.hpp"
+
 namespace codetta::emit::host {
 
 using package::Buffer;
@@ -21,9 +23,9 @@ Signature signature_of(const Program& program) {
   for (const Constant& constant : program.constants) {
     const auto& shape = buffers[constant.buffer].shape;
     for (size_t d = 0; d < shape.size(); ++d) {
-      const auto symbol = shape[d].as_symbol();
-      if (symbol && seen.emplace(*symbol).second)
-        signature.fixed.emplace_back(*symbol, constant.shape[static_cast<int>(d)]);
+      const auto multiple = types::as_multiple(shape[d]);
+      if (multiple && seen.insert(multiple->symbol).second)
+        signature.fixed.emplace_back(multiple->symbol, constant.shape[static_cast<int>(d)] / multiple->factor);
     }
   }
   for (uint32_t b = 0; b < buffers.size(); ++b) {

@@ -19,6 +19,17 @@ void StepBase::operator()(const package::UnitStrideGuard& guard) {
 void StepBase::operator()(const package::NoOverlapGuard& guard) {
   if (const std::string check = overlap_check(package_, guard); !check.empty()) checked(check);
 }
+void StepBase::define_size(const package::DefineSymbol& step, const std::string& head) {
+  const auto factor = step.divisor.as_constant();
+  if (!factor || *factor < 1) {
+    out_.line("CODETTA_OK(define_value(", head, "Number(v[", step.buffer, "].size_from_last(", from_last(step), ")), ",
+              number(step.divisor), "));");
+    return;
+  }
+  out_.line("CODETTA_OK(define(", head, "v[", step.buffer, "], ", name_of(step.buffer), ", ", step.dim, ", ",
+            package_.buffers[step.buffer].shape.size(), *factor == 1 ? std::string() : ", " + std::to_string(*factor),
+            "));");
+}
 void StepBase::operator()(const package::SizeGuard& guard) {
   checked("check_equal(Number(v[", guard.buffer, "].size_from_last(", from_last(guard), ")), ", number(guard.size),
           ", ", literal_text("a size of " + package_.buffers[guard.buffer].name), ", \"\")");

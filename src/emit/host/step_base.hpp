@@ -49,6 +49,8 @@ class StepBase {
   size_t from_last(const Step& step) const {
     return package_.buffers[step.buffer].shape.size() - 1 - static_cast<size_t>(step.dim);
   }
+  // A symbol from a dim of a view. `head`: its variable and its name.
+  void define_size(const package::DefineSymbol& step, const std::string& head);
   // From `pool_N`, which is placed in the memory of `frame`.
   void allocate_in(const std::string& frame, const package::AllocateFromPool& step);
   // Opens a scope that says what the buffer is, with `sizes` and, where it is not row-major, `strides`.

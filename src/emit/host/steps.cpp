@@ -85,17 +85,10 @@ class StepPrinter : public StepBase {
   void operator()(const package::DefineSymbol& step) {
     using From = package::DefineSymbol::From;
     const std::string head = CodeWriter::text_of(variables_.at(step.symbol), ", ", literal_text(step.symbol), ", ");
-    const bool whole = step.divisor == Dim::constant(1);
     std::string value;
     switch (step.from) {
       case From::Size:
-        if (whole) {
-          out_.line("CODETTA_OK(define(", head, "v[", step.buffer, "], ", name_of(step.buffer), ", ", step.dim, ", ",
-                    package_.buffers[step.buffer].shape.size(), "));");
-          return;
-        }
-        value = CodeWriter::text_of("v[", step.buffer, "].size_from_last(", from_last(step), ")");
-        break;
+        return define_size(step, head);
       case From::Stride:
         if (!package_.buffers[step.buffer].filled.empty()) print_fits(step.buffer);  // no step in front of all asks it
         value = CodeWriter::text_of("v[", step.buffer, "].stride_from_last(", from_last(step), ")");

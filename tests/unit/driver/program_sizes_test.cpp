@@ -28,6 +28,24 @@ class ProgramSizes : public ::testing::Test {
   Context context_ = Context::make({.cache_enabled = false, .no_compiler = true, .threads = 2}).value();
 };
 
+TEST_F(ProgramSizes, AMultipleGivesASymbolItsValue) {
+  const std::string text =
+      "def f(x: f32[\"n\", \"2*h\"], z: f32[\"3*h\"]):\n    y = relu(x[:, :h] * x[:, h:] + z[h:2 * h])\n"
+      "    s = sum(x, dim=1)\n    return y, s\n";
+  for (const int64_t h : {0, 1, 7, 40}) {
+    const auto outcome =
+        run(text, {random_input("x", DType::f32, {5, 2 * h}, 1), random_input("z", DType::f32, {3 * h}, 2)});
+    ASSERT_TRUE(outcome.checked);
+    EXPECT_EQ(outcome.outputs[0].view().shape(), (Dims{5, h}));
+  }
+  const std::string one = "def f(x: f32[\"2*h\"]):\n    y = x[:h] + x[h:]\n    return y\n";
+  const std::string odd = refused(one, {random_input("x", DType::f32, {9}, 1)});
+  EXPECT_NE(odd.find("error[E0221]: dim 0 of x is 9 but is declared as 2*h"), std::string::npos) << odd;
+  const std::string apart =
+      refused(text, {random_input("x", DType::f32, {5, 8}, 1), random_input("z", DType::f32, {9}, 2)});
+  EXPECT_NE(apart.find("h is 4 (dim 1 of x, which is 2*h)"), std::string::npos) << apart;
+}
+
 constexpr const char* ragged =
     "def ragged(x: f32[\"n\", 16], keep: bool[\"n\"], w: f32[16, 8]):\n"
     "    count = sum(cast(keep, i64), keepdim=False)\n"
