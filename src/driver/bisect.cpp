@@ -19,6 +19,7 @@
 #include "driver/program_state.hpp"
 #include "driver/step_records.hpp"
 #include "driver/verification.hpp"
+#include "ir/print.hpp"
 #include "opt/passes.hpp"
 #include "types/dtype.hpp"
 
@@ -138,18 +139,26 @@ struct Passes {
   size_t count = 0;
   ir::Graph optimized;
 };
-Result<Passes> compare_passes(const ir::Graph& graph, const opt::RunOptions& debug,
+Result<Passes> compare_passes(const ir::Graph& graph, const Target& target, const opt::RunOptions& debug,
                               const std::vector<oracle::OracleInput>& inputs, const oracle::OracleOptions& how) {
   Passes passes;
   CODETTA_TRY(oracle::OracleResult before, oracle::evaluate(graph, inputs, how));
-  CODETTA_TRY(opt::Optimized whole, opt::optimize(graph, debug));
+  CODETTA_TRY(const ir::Graph planned, graph_for(graph, target));
+  if (ir::print(planned) != ir::print(graph)) {
+    ++passes.count;
+    CODETTA_TRY(oracle::OracleResult behind, oracle::evaluate(planned, inputs, how));
+    if (const auto found = disagreement(before, behind))
+      passes.wrong = fmt::format("what {} has in front of them ({})", target.to_string(), *found);
+    before = std::move(behind);
+  }
+  CODETTA_TRY(opt::Optimized whole, opt::optimize(planned, debug));
   for (const opt::PassRecord& record : whole.passes) {
     if (record.skipped) continue;
     ++passes.count;
-    if (!record.changed) continue;
+    if (!record.changed || !passes.wrong.empty()) continue;
     opt::RunOptions until = debug;
     until.stop_after = record.name;
-    CODETTA_TRY(const opt::Optimized part, opt::optimize(graph, until));
+    CODETTA_TRY(const opt::Optimized part, opt::optimize(planned, until));
     CODETTA_TRY(oracle::OracleResult behind, oracle::evaluate(part.graph, inputs, how));
     if (const auto found = disagreement(before, behind)) {
       passes.wrong = fmt::format("{} ({})", record.name, *found);
@@ -186,8 +195,7 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   how.seed = options.seed;
   CODETTA_TRY(how.functions, functions_of(options.given));
   add_given_sizes(graph, options.given, how.sizes);
-  CODETTA_TRY(const ir::Graph planned, graph_for(graph, target));
-  CODETTA_TRY(const Passes passes, compare_passes(planned, state.debug.passes, inputs, how));
+  CODETTA_TRY(const Passes passes, compare_passes(graph, target, state.debug.passes, inputs, how));
 
   CODETTA_TRY(const CompiledProgram compiled,
               compile(program, target, size_hints.empty() ? shapes.symbols : size_hints, context));

@@ -2,6 +2,7 @@
 // Watching a run step by step: records, statistics, the trap, traces, and finding the step or the pass that is wrong.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 #include <nlohmann/json.hpp>
@@ -317,6 +318,23 @@ TEST_F(ProgramObserve, BisectFindsNothingInARightRun) {
   }
   EXPECT_EQ(compared, 5u * 16 + 5u * 8) << found->text;
   EXPECT_NE(found->text.find("no step is wrong"), std::string::npos);
+}
+
+// What a target has in front of the passes, such as rows of a slice as items, is compared as they are.
+TEST_F(ProgramObserve, BisectComparesWhatIsInFrontOfThePasses) {
+  size_t passes[2];
+  for (const bool sliced : {false, true}) {
+    const std::string text = std::string("def f(x: f32[\"b\", 40, 8], w: f32[8, 4]):\n    y = reshape(x") +
+                             (sliced ? "[:, 4:], (b*36, 8)) @ w\n" : ", (b*40, 8)) @ w\n") + "    return y\n";
+    const auto program = Program::parse(text, "p.py").value();
+    const Bound data =
+        bound(program, {random_input("x", DType::f32, {2, 40, 8}, 1), random_input("w", DType::f32, {8, 4}, 2)});
+    const auto found = bisect(program, data.arguments, Target::host(), {}, {}, context_);
+    ASSERT_TRUE(found) << found.error().message();
+    EXPECT_EQ(found->pass, "");
+    ASSERT_EQ(std::sscanf(found->text.c_str(), "passes all %zu keep", &passes[sliced ? 1 : 0]), 1) << found->text;
+  }
+  EXPECT_EQ(passes[1], passes[0] + 1);
 }
 
 // What a wrong kernel would leave is put there by an observer.
