@@ -2,6 +2,7 @@
 // What to compute: D = epilogue(A @ B, ...).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -17,7 +18,8 @@
 namespace codetta {
 
 // What an epilogue parameter or output is bound to: a tensor, or a host number. Floating numbers are f32 (f64 when the
-// accumulator is f64); integers are i32 where they fit, else i64; so a plain 3.0 never widens the computation.
+// accumulator is f64); integers are i32 where they fit, else i64, from 2^63 on u64; so a plain 3.0 never widens the
+// computation.
 class ArgumentValue {
  public:
   ArgumentValue(const TensorView& tensor) : value_(tensor) {}     // NOLINT(google-explicit-constructor)
@@ -26,22 +28,26 @@ class ArgumentValue {
   template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
   ArgumentValue(Number number) : value_(widen(number)) {}  // NOLINT(google-explicit-constructor)
   [[nodiscard]] const TensorView* tensor() const { return std::get_if<TensorView>(&value_); }
-  [[nodiscard]] const std::variant<bool, int64_t, double, TensorView>& value() const { return value_; }
+  // uint64_t: an integer from 2^63 on; smaller ones are int64_t whatever they came as.
+  using Value = std::variant<bool, int64_t, double, TensorView, uint64_t>;
+  [[nodiscard]] const Value& value() const { return value_; }
 
  private:
   template <class Number>
-  static auto widen(Number number) {
+  static Value widen(Number number) {
     static_assert(!std::is_same_v<Number, long double>, "long double has no dtype; use double");
     if constexpr (std::is_same_v<Number, bool>) {
       return number;
     } else if constexpr (std::is_integral_v<Number>) {
-      static_assert(sizeof(Number) < 8 || std::is_signed_v<Number>, "numbers are at most i64; convert to int64_t");
+      if constexpr (sizeof(Number) == 8 && std::is_unsigned_v<Number>) {
+        if (number > uint64_t{INT64_MAX}) return static_cast<uint64_t>(number);
+      }
       return static_cast<int64_t>(number);
     } else {
       return static_cast<double>(number);
     }
   }
-  std::variant<bool, int64_t, double, TensorView> value_;
+  Value value_;
 };
 struct NamedArgument {
   std::string name;

@@ -120,9 +120,11 @@ Result<ArgumentValue> parse_scalar(const std::string& name, const std::string& t
   int64_t integer = 0;
   if (const auto [end, error] = std::from_chars(first, last, integer); end == last) {
     if (error == std::errc()) return ArgumentValue(integer);
+    uint64_t large = 0;
+    if (std::from_chars(first, last, large).ec == std::errc()) return ArgumentValue(large);
     if (error == std::errc::result_out_of_range)
       return usage_error("'" + text + "' does not fit",
-                         "whole numbers have 64 bits: -9223372036854775808 to 9223372036854775807",
+                         "whole numbers have 64 bits: -9223372036854775808 to 18446744073709551615",
                          "for a float write it with a point: " + name + "=" + text + ".0");
   }
   double value = 0;

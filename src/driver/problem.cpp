@@ -196,6 +196,7 @@ DType scalar_dtype(const ArgumentValue& value, DType accumulator) {
   if (const auto* integer = std::get_if<int64_t>(&value.value())) {
     return *integer >= INT32_MIN && *integer <= INT32_MAX ? DType::i32 : DType::i64;
   }
+  if (std::holds_alternative<uint64_t>(value.value())) return DType::u64;
   return accumulator == DType::f64 ? DType::f64 : DType::f32;
 }
 
@@ -205,6 +206,8 @@ codetta::cpu::ScalarValue scalar_value(const ArgumentValue& value, DType dtype) 
     result.u = *flag ? 1 : 0;
   } else if (const auto* integer = std::get_if<int64_t>(&value.value())) {
     result.i = *integer;
+  } else if (const auto* large = std::get_if<uint64_t>(&value.value())) {
+    result.u = *large;
   } else if (const auto* number = std::get_if<double>(&value.value())) {
     if (dtype == DType::f64) {
       result.d = *number;

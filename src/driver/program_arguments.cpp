@@ -96,6 +96,14 @@ Result<codetta::cpu::ScalarValue> declared_number(const package::Buffer& buffer,
     } else if (wraps || !std::isfinite(number.as_f64())) {
       why = "it is out of range";
     }
+  } else if (const auto* large = std::get_if<uint64_t>(&value.value())) {
+    number = types::Scalar::from_u64(*large, dtype);
+    text = std::to_string(*large);
+    if (dtype == DType::boolean) {
+      why = "it is a number";
+    } else if ((types::is_integer(dtype) && dtype != DType::u64) || !std::isfinite(number.as_f64())) {
+      why = "it is out of range";
+    }
   } else if (const auto* real = std::get_if<double>(&value.value())) {
     number = types::Scalar::from_f64(*real, dtype);
     text = types::to_string(types::Scalar::from_f64(*real, DType::f64));

@@ -15,6 +15,7 @@ namespace driver {
 types::Scalar scalar_for_oracle(const ArgumentValue& value, DType dtype) {
   if (const auto* flag = std::get_if<bool>(&value.value())) return types::Scalar::from_i64(*flag ? 1 : 0, dtype);
   if (const auto* integer = std::get_if<int64_t>(&value.value())) return types::Scalar::from_i64(*integer, dtype);
+  if (const auto* large = std::get_if<uint64_t>(&value.value())) return types::Scalar::from_u64(*large, dtype);
   return types::Scalar::from_f64(std::get<double>(value.value()), dtype);
 }
 

@@ -175,10 +175,11 @@ def words_of_the_command(folder, cache):
     expect(2, "'1e400' does not fit", "gemm", *SIZES, *cache, "--epilogue", text, "--scalar", "alpha=1e400")
     for text_of, said in (("1e400", "pass alpha=inf for infinity"), ("-1e400", "pass alpha=-inf for minus infinity")):
         expect(2, said, "gemm", *SIZES, *cache, "--epilogue", text, "--scalar", f"alpha={text_of}")
-    for number in ("9223372036854775808", "-9223372036854775809", "+18446744073709551615"):  # none becomes a float unasked
-        expect(2, f"'{number}' does not fit\nnote: whole numbers have 64 bits: -9223372036854775808 to 9223372036854775807\n"
+    for number in ("18446744073709551616", "-9223372036854775809", "+99999999999999999999"):  # none becomes a float unasked
+        expect(2, f"'{number}' does not fit\nnote: whole numbers have 64 bits: -9223372036854775808 to 18446744073709551615\n"
                   f"help: for a float write it with a point: alpha={number}.0", "gemm", *SIZES, *cache, "--epilogue", text, "--scalar", f"alpha={number}")
     expect(0, "pass", "gemm", *SIZES, *cache, "--check", "--epilogue", text, "--scalar", "alpha=18446744073709551615.0")
+    expect(0, "pass", "gemm", *SIZES, *cache, "--check", "--epilogue", text, "--scalar", "alpha=+18446744073709551615")
     bound = folder / "bound.py"
     bound.write_text("# bind: types=f32,zz\ndef f(accum):\n    D = accum\n    return D\n")
     expect(2, "element type 'zz' is not known", "gemm", *SIZES, *cache, "--epilogue", bound)

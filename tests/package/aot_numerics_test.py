@@ -45,6 +45,25 @@ class Numerics(unittest.TestCase):
             self.assertEqual(result, rounded(rounded(value * arguments[2][i]) + arguments[3][i]), f"element {i}")
         self.assertEqual(left["usual"][0], h, "a product without an epilogue is the same")
 
+    def test_numbers_of_64_bits(self):
+        """Whole numbers of u64 are exact on the command line and in a call."""
+        text = "def f(x: i64['m', 3], a: u64):\n    y = a - cast(x, u64)\n    z = cast(a // 7, i64) + x\n    return y, z\n"
+        library, _ = build(text, "numbers")
+        loaded, m = Library(library, "numbers"), 5
+        x = [random.randrange(1 << 40) for _ in range(m * 3)]
+        npy(WORK / "numbers_x.npy", (m, 3), x, "q")
+        for a in (1 << 63, (1 << 64) - 1, random.randrange(1 << 63, 1 << 64), 12):
+            y, z = (ctypes.c_uint64 * (m * 3))(), (ctypes.c_int64 * (m * 3))()
+            self.assertEqual(loaded("f", (ctypes.c_int64 * (m * 3))(*x), ctypes.c_uint64(a), y, z, ctypes.c_int64(m), None), 0, loaded.text())
+            self.assertEqual(list(y), [(a - value) % (1 << 64) for value in x], a)
+            self.assertEqual(list(z), [a // 7 + value for value in x], a)
+            codetta("run", WORK / "numbers.py", "--tensor", f"x={WORK / 'numbers_x.npy'}", "--scalar", f"a={a}", "--check",
+                    *(word for out in "yz" for word in ("--out", f"{out}={WORK / out}_run.npy")), "--force")
+            self.assertEqual(bytes(y), npy_data(WORK / "y_run.npy"), a)
+            self.assertEqual(bytes(z), npy_data(WORK / "z_run.npy"), a)
+        refused = codetta("run", WORK / "numbers.py", "--scalar", f"a={1 << 64}", "--dim", "m=2", code=2).stderr
+        self.assertIn("whole numbers have 64 bits: -9223372036854775808 to 18446744073709551615", refused)
+
     def test_what_is_told(self):
         for options in ([], ["--strict"]):
             build(TEXT, "told", *options)

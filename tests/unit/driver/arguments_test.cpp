@@ -25,6 +25,10 @@ TEST(Arguments, NumbersKeepTheirKind) {
   EXPECT_EQ(std::get<int64_t>(ArgumentValue(3u).value()), 3);
   EXPECT_EQ(std::get<int64_t>(ArgumentValue(-3LL).value()), -3);
   EXPECT_EQ(std::get<int64_t>(ArgumentValue(int16_t{-7}).value()), -7);
+  EXPECT_EQ(std::get<int64_t>(ArgumentValue(uint64_t{7}).value()), 7);
+  EXPECT_EQ(std::get<int64_t>(ArgumentValue(uint64_t{INT64_MAX}).value()), INT64_MAX);
+  EXPECT_EQ(std::get<uint64_t>(ArgumentValue(uint64_t{1} << 63).value()), uint64_t{1} << 63);
+  EXPECT_EQ(std::get<uint64_t>(ArgumentValue(std::numeric_limits<size_t>::max()).value()), UINT64_MAX);
   EXPECT_EQ(std::get<double>(ArgumentValue(0.5f).value()), 0.5);
   EXPECT_EQ(std::get<double>(ArgumentValue(0.1).value()), 0.1);
 }
@@ -48,6 +52,34 @@ TEST(Arguments, NumbersThatTheirTypeDoesNotHoldAreRefused) {
   const EpilogueArguments wide("def e(accum, alpha):\n    D = accum * alpha\n    return D\n",
                                {{"alpha", 1e39}, {"D", F}});
   EXPECT_TRUE(find_kernels({.A = E, .B = E, .epilogue = wide}, Target::host()));
+}
+
+// An epilogue computes with such a number in u64: with the i32 of a product of bytes that is i64 arithmetic, which
+// wraps.
+TEST(Arguments, NumbersFrom2To63OnAreExact) {
+  std::vector<int8_t> a(4, 1), b(4, 3);
+  std::vector<uint64_t> d(4);
+  std::vector<int64_t> s(4);
+  const TensorView A(a.data(), i8, {2, 2}), B(b.data(), i8, {2, 2}), D(d.data(), u64, {2, 2}), S(s.data(), i64, {2, 2});
+  for (const uint64_t k : {uint64_t{1} << 63, (uint64_t{1} << 63) + 1025, UINT64_MAX}) {
+    const EpilogueArguments epilogue(
+        "def e(accum, k):\n    D = k // 3 + cast(accum, u64)\n    S = accum + k\n    return D, S\n",
+        {{"k", k}, {"D", D}, {"S", S}});
+    for (const bool compiled : {true, false}) {
+      Context context = Context::make({.cache_enabled = false, .no_compiler = !compiled, .threads = 1}).value();
+      const GemmArguments arguments{.A = A, .B = B, .epilogue = epilogue};
+      fill_poison(D), fill_poison(S);
+      const auto kernels = find_kernels(arguments, Target::host(), {}, context);
+      ASSERT_TRUE(kernels) << kernels.error().render();
+      const auto ran = kernels->begin()->run(arguments);
+      ASSERT_TRUE(ran) << ran.error().render();
+      EXPECT_EQ(d, std::vector<uint64_t>(4, k / 3 + 6)) << k;
+      EXPECT_EQ(s, std::vector<int64_t>(4, static_cast<int64_t>(k + 6))) << k;
+      const auto checked = verify(arguments, Target::host(), {}, context);
+      ASSERT_TRUE(checked) << checked.error().render();
+      EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+    }
+  }
 }
 
 TEST(Arguments, OutputsThatOverlapThemselvesAreRefused) {

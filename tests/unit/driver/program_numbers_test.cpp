@@ -81,6 +81,8 @@ TEST_P(ProgramNumbers, InEveryType) {
     expect(type, "x @ w + a // 8", -100, [](double p) { return p - 13; });
   }
   for (const char* type : {"u8", "u16", "u32", "u64"}) expect(type, "x @ w * a", 200, [](double p) { return 200 * p; });
+  expect("u64", "x @ w + a // 4611686018427387904", UINT64_MAX, [](double p) { return p + 3; });
+  expect("f32", "x @ w + a / 9223372036854775808.0", uint64_t{1} << 63, [](double p) { return p + 1; });
   for (const bool flag : {true, false})
     expect("bool", "where(a, x @ w, x @ w * 4.0)", flag, [&](double p) { return flag ? p : 4 * p; });
   // Rounded to the declared type, as a tensor of it would hold it.
@@ -128,6 +130,8 @@ TEST_P(ProgramNumbers, AreRefusedWhereTheyDoNotFit) {
   expect_refused("bool", std::numeric_limits<double>::infinity(), "a is inf but is declared as bool");
   expect_refused("i8", 128, "a is 128 but is declared as i8");
   expect_refused("u64", -1, "a is -1 but is declared as u64");
+  expect_refused("i64", uint64_t{1} << 63, "a is 9223372036854775808 but is declared as i64");
+  expect_refused("bool", UINT64_MAX, "a is 18446744073709551615 but is declared as bool");
   expect_refused("f32", true, "a is true but is declared as f32");
   expect_refused("bool", 1, "a is 1 but is declared as bool");
   expect_refused("f16", 70000, "a is 70000 but is declared as f16");
