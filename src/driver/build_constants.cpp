@@ -46,8 +46,11 @@ Result<void> check_value(const std::string& name, DType dtype, const types::Shap
       return misfit(name, value, declared,
                     fmt::format("{} is {} by another constant; give constants that agree", *symbol, at->second));
     }
-    if (const auto multiple = types::as_multiple(dim); multiple && value.size(d) % multiple->factor == 0)
+    if (const auto multiple = types::as_multiple(dim); multiple && fixed.count(multiple->symbol) == 0) {
+      if (value.size(d) % multiple->factor != 0)
+        return misfit(name, value, declared, fmt::format("dim {} has to be a multiple of {}", d, multiple->factor));
       fixed.emplace(multiple->symbol, value.size(d) / multiple->factor);
+    }
     const auto known = dim.evaluate(fixed);
     if (known && *known == value.size(d)) continue;
     return misfit(name, value, declared,

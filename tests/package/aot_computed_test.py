@@ -271,6 +271,11 @@ class Computed(unittest.TestCase):
             self.assertEqual(library("halves_tensors", (Tensor * 4)(*tensors), 4, None, ctypes.c_int64(0), None), 0, library.text())
             np.testing.assert_array_equal(y, x[:, :h] * x[:, h:])
             np.testing.assert_allclose(z[0], w[:k].sum(0), rtol=1e-5, atol=1e-5)
+        npy(WORK / "odd.npy", (9, 3), reals(27))
+        said = build('def odd(x: f32["n", 3], w: f32["2*k", 3]):\n    y = x @ transpose(w[:k] + w[k:])\n    return y\n',
+                     "odd", "--constant", f"w={WORK / 'odd.npy'}", code=1)
+        self.assertIn("E0221", said)
+        self.assertIn("dim 0 has to be a multiple of 2", said)
         x, y = np.zeros((3, 9), np.float32), np.full((3, 4), -7, np.float32)
         tensors = [view(v) for v in (x, w, y, z)]
         self.assertEqual(library("halves_tensors", (Tensor * 4)(*tensors), 4, None, ctypes.c_int64(0), None), -2)
