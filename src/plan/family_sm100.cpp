@@ -93,10 +93,11 @@ Sm100Shape sm100_shape(const package::EpilogueProgram& epilogue, const GpuGemmCo
   s.stage_bytes = int64_t{block_rows} * span_bytes + b_bytes;
   s.piece_bytes = int64_t{block_rows} * (c.piece_cols + 4) * 4 * ways;
   s.scratch_bytes = (piece_layout(epilogue, c).scratch_bytes(block_rows) + 127) / 128 * 128;
-  // Behind stages and pieces: barriers of stages, of two sets of accumulators and three answers; answers; two words.
+  // Behind stages and pieces: barriers of stages, of two sets of accumulators and three answers; answers, at a multiple
+  // of 16; two words.
   s.barrier_bytes = epilogue.makes_a() ? 24 : 16;
-  s.shared_bytes = c.stages * (s.stage_bytes + s.barrier_bytes) + c.consumers * (s.piece_bytes + s.scratch_bytes) +
-                   16 * (2 + 3) + 16 * 3 + 16;
+  const int64_t barriers = (c.stages * s.barrier_bytes + 15) / 16 * 16 + 16 * (2 + 3);
+  s.shared_bytes = c.stages * s.stage_bytes + c.consumers * (s.piece_bytes + s.scratch_bytes) + barriers + 16 * 3 + 16;
   s.tensor_columns = static_cast<int>(bits::allocated_columns(2 * static_cast<uint32_t>(c.tile_n)));
   return s;
 }

@@ -88,8 +88,8 @@ struct Shape {
   static constexpr int pieces_at = Config::stages * stage_bytes;
   static constexpr int barriers_at = pieces_at + Config::consumers * (piece_bytes + scratch_bytes);
   static constexpr int bars_of_stage = Config::makes_a ? 3 : 2;
-  static constexpr int answers_at =
-      barriers_at + 8 * (bars_of_stage * Config::stages + 2 * (int)(accumulator_sets + answer_slots));
+  static constexpr int bars = bars_of_stage * Config::stages + 2 * (int)(accumulator_sets + answer_slots);
+  static constexpr int answers_at = barriers_at + (8 * bars + 15) / 16 * 16;
   static constexpr int words_at = answers_at + 16 * (int)answer_slots;  // address in tensor memory, flag of slices
   static constexpr int shared_bytes = words_at + 16;
   static constexpr u32 finishers = 4 * Config::consumers, makers = Config::makes_a ? 4 : 0;
@@ -110,6 +110,7 @@ struct Shape {
   static_assert(Config::piece_rows == 128 && Config::piece_cols % 8 == 0);
   static_assert(Config::threads == 128 * (1 + Config::consumers) + 32 * (int)makers && Config::consumers <= 2);
   static_assert(kind != ptx::MmaKind::Tf32 || (Config::a_k_major && Config::b_k_major), "tf32 is read along K");
+  static_assert(answers_at % 16 == 0, "an answer is written, and read, as 16 bytes");
   static_assert(b_box_cols <= 256 && shared_bytes <= Config::shared_bytes && Config::shared_bytes <= 232448);
 };
 
