@@ -115,6 +115,9 @@ class Tuner {
       if (!is_stop(done.error())) return done.error();
       stopped_ = true;
       times_.results.insert(times_.results.end(), unfinished_.begin(), unfinished_.end());
+      if (times_.results.empty() && judging_ > 0)
+        add_note(fmt::format("it ended before a candidate was timed: the oracle took {:.1f} s to check what is planned",
+                             judging_));
     }
     std::stable_sort(picks_.begin(), picks_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     List products = List::array();
@@ -270,7 +273,10 @@ class Tuner {
     CODETTA_CHECK_OK(ask(name_));
     CODETTA_CHECK_OK(data_.begin_checked());
     CODETTA_CHECK_OK(run_through(trial));
-    return data_.judge(*trial.execution);
+    const auto start = Clock::now();
+    auto wrong = data_.judge(*trial.execution);
+    judging_ += since(start);
+    return wrong;
   }
 
   // Side by side, for a GPU, before any of them is timed; one that does not compile is left to prepare(), which tells.
@@ -608,6 +614,7 @@ class Tuner {
   List decisions_ = List::array();
   ProductTimes times_;
   std::vector<TuneResult> unfinished_;  // of the kernel that is being timed, kept so far
+  double judging_ = 0;                  // seconds
   bool stopped_ = false;
   const Clock::time_point start_ = Clock::now();
 };

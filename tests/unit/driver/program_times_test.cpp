@@ -143,6 +143,19 @@ TEST_F(ProgramTimes, WhatWasMeasuredBeforeAStopStays) {
   EXPECT_EQ(results_by_oracle(made, arguments(24), 24, tuning), "");
 }
 
+// The oracle's check of what is planned counts as tuning, and may be all that there is time for.
+TEST_F(ProgramTimes, WhatTheTimeWentByIsSaid) {
+  Context tuning = context("checked", true);
+  TuneOptions options{.budget_seconds = 120};
+  int asked = 0;
+  options.progress = [&](const TuneProgress&) { return ++asked < 2; };  // the first is in front of the check
+  const auto report = tune(program(), arguments(24), Target::host(), options, tuning);
+  ASSERT_TRUE(report) << report.error().render();
+  EXPECT_FALSE(report->complete);
+  EXPECT_TRUE(report->results.empty());
+  EXPECT_NE(report->note.find("before a candidate was timed: the oracle took "), std::string::npos) << report->note;
+}
+
 // What is taken now is timed again, whatever its place in the ranking, and times of another day go with it: one that
 // was too slow to be checked then may look fast beside today's.
 TEST_F(ProgramTimes, FormerTimesAreReplaced) {
