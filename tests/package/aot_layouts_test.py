@@ -149,6 +149,14 @@ for b, d in ((np.concatenate([w, w[:1]]), c), (w, c[:4]), (w, np.concatenate([c,
 """
 
 
+# The view in which dim 1 leads takes the strides of y, which it is made of.
+PUT = """def put(x: f32["b", "t", 3], values: f32["b", 2, 3], places: i64[2], w: f32[4, 3]):
+    y = index_put(x, places, values, dim=1)
+    z = w @ transpose(y)
+    return y, z
+"""
+
+
 class Laid:
     """The elements of a dense tensor, somewhere in memory of their own: `strides` in elements, from `begin` on."""
 
@@ -326,6 +334,32 @@ class Layouts(unittest.TestCase):
         build(AS_ONE, "as_one")
         (WORK / "as_one_module.py").write_text(codetta("emit", WORK / "as_one.py", "--what=python").stdout)
         run(sys.executable, "-B", "-c", PYTHON_AS_ONE, WORK)
+
+    def test_rows_that_are_put_along_an_inner_dim(self):
+        random.seed(7)
+        library = Library(build(PUT, "put")[0], "put")
+        x, values, w = ((random.uniform(-1, 1) for _ in range(60)) for _ in range(3))
+        x, values, w = Laid(x, (2, 5, 3), (15, 3, 1), 0), Laid(values, (2, 2, 3), (6, 3, 1), 0), Laid(w, (4, 3), (3, 1), 0)
+        places = (ctypes.c_int64 * 2)(4, 1)
+        want = x.values()
+        for b, p, c in itertools.product(range(2), range(2), range(3)):
+            want[15 * b + 3 * places[p] + c] = values.values()[6 * b + 3 * p + c]
+        for strides, begin in (((15, 3, 1), 0), ((1, 2, 10), 0), ((4, 9, 1), 3), ((60, 8, 2), 1), ((15, -3, 1), 12), ((-15, 3, 1), 15),
+                               ((15, 3, -1), 2)):
+            y, z = Laid(None, (2, 5, 3), strides, begin), Laid(None, (2, 4, 5), (20, 5, 1), 0)
+            code = library("put_tensors", (Tensor * 6)(x.tensor(), values.tensor(), tensor(places, (2,), dtype=4), w.tensor(), y.tensor(),
+                                                       z.tensor()), ctypes.c_int32(6), None, ctypes.c_int64(0), None)
+            if min(strides) < 0:
+                dim = strides.index(min(strides))
+                self.assertIn(f"E0610: the stride of dim {dim} of y is negative: it is {min(strides)} elements", library.text())
+                self.assertEqual((code, set(y.memory), set(z.memory)), (-2, {-7.0}, {-7.0}), strides)
+                continue
+            self.assertEqual(code, 0, f"{strides}: {library.text()}")
+            self.assertEqual(y.values(), want, strides)
+            self.assertEqual(set(y.gaps()) - {-7.0}, set(), strides)
+            for b, r, t in itertools.product(range(2), range(4), range(5)):
+                right = sum(w.values()[3 * r + c] * want[15 * b + 3 * t + c] for c in range(3))
+                self.assertAlmostEqual(z.values()[20 * b + 5 * r + t], right, places=5)
 
     def test_one_tensor_as_both_factors(self):
         library = Library(build(BOTH_FACTORS, "both_factors")[0], "both_factors")
