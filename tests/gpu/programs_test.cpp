@@ -74,7 +74,10 @@ class Programs {
     for (auto& [symbol, size] : other.sizes) size = size % 5 == 0 ? 0 : size + 13;
     for (const auto* sizes : {&std::as_const(made).sizes, &std::as_const(other).sizes}) {
       if (sizes == &other.sizes && sizes->empty()) continue;
-      if (std::string failure = run_with(*program, *compiled, *sizes, seed); !failure.empty()) {
+      test::IndexLimits limits;
+      for (const test::RandomParameter& parameter : made.parameters)
+        limits.emplace_back(parameter.name, parameter.index_limit);
+      if (std::string failure = run_with(*program, *compiled, *sizes, limits, seed); !failure.empty()) {
         std::string text;
         for (const auto& [symbol, size] : *sizes) text += fmt::format("{}={} ", symbol, size);
         return failed(text + failure);
@@ -104,8 +107,9 @@ class Programs {
   }
 
   std::string run_with(const Program& program, const CompiledProgram& compiled,
-                       const std::vector<std::pair<std::string, int64_t>>& sizes, uint64_t seed) {
-    const auto made = test::device_arguments(program, sizes, *device_, seed);
+                       const std::vector<std::pair<std::string, int64_t>>& sizes, const test::IndexLimits& limits,
+                       uint64_t seed) {
+    const auto made = test::device_arguments(program, sizes, *device_, seed, limits);
     if (!made) return "its tensors: " + made.error().render();
     if (!*made) return {};
     const test::DeviceArguments& data = **made;

@@ -42,10 +42,13 @@ struct DeviceArguments {
   }
 };
 
+// Of tensors by name, below what their integers lie where the program does not say it.
+using IndexLimits = std::vector<std::pair<std::string, int64_t>>;
+
 // nullopt: under these sizes the program has no shapes. Errors: those of the device's memory.
 inline Result<std::optional<DeviceArguments>> device_arguments(
     const Program& program, const std::vector<std::pair<std::string, int64_t>>& sizes, const Device& device,
-    uint64_t seed) {
+    uint64_t seed, const IndexLimits& limits = {}) {
   DeviceArguments made;
   made.how.poisoned = true;
   const auto inputs = program.missing({}, sizes, 4);
@@ -60,8 +63,12 @@ inline Result<std::optional<DeviceArguments>> device_arguments(
     made.host.push_back(Tensor::make(input.dtype, input.shape).value());
     const TensorView view = made.host.back().view();
     fill_random(view, seed + made.host.size());
-    if (input.index_limit > 0) {
-      const auto limit = static_cast<uint64_t>(input.index_limit);
+    int64_t below = input.index_limit;
+    for (const auto& [name, limit] : limits) {
+      if (name == input.name && below == 0) below = limit;
+    }
+    if (below > 0) {
+      const auto limit = static_cast<uint64_t>(below);
       for (int64_t e = 0; e < view.element_count(); ++e)
         types::store_i64(view.as<std::byte>() + e * dtype_size(input.dtype), input.dtype,
                          static_cast<int64_t>((static_cast<uint64_t>(e) * 7 + seed) % limit));
