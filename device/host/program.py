@@ -273,11 +273,12 @@ def _stride(array, dim):
     return array.strides[dim] // array.itemsize
 
 
-def _ascending(array, dim, name):
-    """A stride that a kernel takes."""
+def _ascending(array, dim, name, others=False):
+    """A stride that a kernel takes; others: another program may take the array."""
     stride = _stride(array, dim)
     if stride < 0:
-        _fail(f"E0610: the stride of dim {dim} of {name} is negative: it is {stride} elements, and a kernel takes it")
+        _fail(f"E0610: the stride of dim {dim} of {name} is negative: it is {stride} elements, and a kernel takes it",
+              others)
     return stride
 
 
@@ -386,15 +387,15 @@ def _has_size(array, dim, size, name):
         _fail(f"E0610: {name} has the wrong size: dim {dim} is {array.shape[dim]}, and {size} is wanted")
 
 
-def _has_stride(array, dim, stride, name):
+def _has_stride(array, dim, stride, name, others=False):
     if array.size and array.shape[dim] > 1 and _stride(array, dim) != stride:
-        _fail(f"E0610: {name} has the wrong stride: dim {dim} has {_stride(array, dim)}, and {stride} is wanted")
+        _fail(f"E0610: {name} has the wrong stride: dim {dim} has {_stride(array, dim)}, and {stride} is wanted", others)
 
 
-def _aligned(array, unit, name):
+def _aligned(array, unit, name, others=False):
     if array.size and (array.ctypes.data % unit or any(
             n > 1 and s % unit for n, s in zip(array.shape[:-1], array.strides[:-1]))):
-        _fail(f"E0610: {name} is not aligned to {unit} bytes")
+        _fail(f"E0610: {name} is not aligned to {unit} bytes", others)
 
 
 def _given(table, name, what):

@@ -54,6 +54,18 @@ def _im2col(argument, lower, upper, channels, pixels, steps=(1,) * 5, **how):
                     pixels=pixels, steps=(ctypes.c_int32 * 5)(*steps), **how)
 
 
+def _written(array, dim, stride, name):
+    """Of an output that a kernel writes where it lies, as a temporary does; another program serves other ones."""
+    if array.size and array.shape[dim] > 1 and array.ctypes.data % 16:
+        _fail(f"E0610: {name} must be aligned to 16 bytes: its address is {array.ctypes.data % 16} modulo 16", True)
+    _has_stride(array, dim, stride, name, True)
+
+
+def _written_at(array, unit, name):
+    """Of one that the copy engine writes."""
+    _aligned(array, unit, name, True)
+
+
 def _user_limits(call, loaded):
     """What the device and the function allow; each is asked for once."""
     driver, context = call.engine.driver, call.context

@@ -116,6 +116,25 @@ inline Status check_alignment(const View& view, i64 bytes, const char* name) {
   return fail(bad_sizes, "E0610: %s and its rows must be aligned to %lld bytes", name, static_cast<long long>(bytes));
 }
 
+// Of an output that a kernel of the caller's writes where it lies, if it lies as a temporary would, row-major and at a
+// multiple of 16 bytes; or, where the copy engine writes it, as that takes it. Another program serves other ones.
+inline Status check_written(const View& view, i32 from_last, Number stride, const char* name) {
+  constexpr u64 whole = 16;
+  if (view.empty() || view.size_from_last(from_last) <= 1) return ok;
+  const u64 over = reinterpret_cast<u64>(view.data) % whole;
+  const Status status = over != 0
+                            ? fail(bad_sizes, "E0610: %s must be aligned to 16 bytes: its address is %lld modulo 16",
+                                   name, static_cast<long long>(over))
+                            : check_stride(view, from_last, stride, name);
+  if (status != ok) unaligned = true;
+  return status;
+}
+inline Status check_written_at(const View& view, i64 bytes, const char* name) {
+  const Status status = check_alignment(view, bytes, name);
+  if (status != ok) unaligned = true;
+  return status;
+}
+
 inline bool in_range(Number value, Number least, Number most) {
   return !value.bad && !least.bad && !most.bad && least.value <= value.value && value.value <= most.value;
 }

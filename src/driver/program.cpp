@@ -16,6 +16,7 @@
 #include "driver/fusion.hpp"
 #include "driver/gpu_observer.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/less_aligned.hpp"
 #include "driver/one_run.hpp"
 #include "driver/package_entry.hpp"
 #include "driver/planned_graph.hpp"
@@ -546,57 +547,13 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   return Error(std::move(found));
 }
 
-// How tensors are that few programs are planned for.
-struct Unusual {
-  bool empty = false;   // some have no elements
-  bool uneven = false;  // dims of a factor that are seen as one have no strides that its product takes
-};
-
-Unusual unusual(const package::Package& package, const std::vector<NamedArgument>& arguments) {
-  Unusual found;
-  const auto tensor_of = [&](const package::Buffer& buffer) -> const TensorView* {
-    const auto named = std::find_if(arguments.begin(), arguments.end(),
-                                    [&](const NamedArgument& argument) { return argument.name == buffer.name; });
-    return named == arguments.end() ? nullptr : named->value.tensor();
-  };
-  for (const NamedArgument& argument : arguments) {
-    const TensorView* tensor = argument.value.tensor();
-    found.empty = found.empty || (tensor != nullptr && tensor->empty());
-  }
-  for (const std::vector<uint32_t>& factors : package::uneven_factors(package)) {
-    int64_t inner = 0;
-    for (const uint32_t b : factors) {
-      const package::Buffer& buffer = package.buffers[b];
-      const TensorView* tensor = tensor_of(buffer);
-      if (tensor == nullptr || tensor->empty()) continue;
-      const auto items = runtime::items_of(*tensor);
-      found.uneven = found.uneven || !items || !runtime::check_agree(inner, *items, buffer);
-    }
-  }
-  for (const package::DimsAsOne& dims : package::dims_as_one(package)) {
-    const package::Buffer& buffer = package.buffers[dims.buffer];
-    const TensorView* tensor = tensor_of(buffer);
-    found.uneven = found.uneven || (tensor != nullptr && !runtime::check_as_one(buffer, dims, *tensor));
-  }
-  return found;
-}
-
-// What relies on less. What few need is left out where nothing asks for it, and else comes at once.
-std::optional<plan::Alignment> less_than(plan::Alignment alignment, bool on_gpu, const Unusual& tensors) {
-  using plan::Alignment;
-  if (on_gpu && tensors.empty && alignment < Alignment::Empty) return Alignment::Empty;
-  if (tensors.uneven && alignment < Alignment::Uneven) return Alignment::Uneven;
-  if (alignment == Alignment::Hinted && on_gpu) return Alignment::Proven;
-  if (alignment < Alignment::Any) return Alignment::Any;
-  return on_gpu && alignment < Alignment::Empty ? std::optional(Alignment::Empty) : std::nullopt;
-}
-
 // The same program with kernels that rely on less; null where there are none, or none that may be compiled now. Made
 // once.
 Result<std::shared_ptr<const driver::CompiledProgramState>> less_aligned(const driver::CompiledProgramState& state,
-                                                                         const Unusual& tensors, bool may_compile) {
+                                                                         const std::vector<NamedArgument>& arguments,
+                                                                         bool may_compile) {
   const std::shared_ptr<const driver::CompiledProgramState> none;
-  const auto alignment = less_than(state.alignment, driver::runs_on_gpu(state.target), tensors);
+  const auto alignment = driver::less_than(state, arguments);
   if (!alignment) return none;
   const std::lock_guard lock(state.less_mutex);
   const auto known = state.less_aligned.find(*alignment);
@@ -701,7 +658,7 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
   auto execution = prepare_unplaced(*state, arguments, options, captured, unaligned);
   // Within a capture nothing is compiled, and what is compiled by then is taken.
   while (!execution && unaligned) {
-    auto less = less_aligned(**state, unusual(*(*state)->package, arguments), !captured);
+    auto less = less_aligned(**state, arguments, !captured);
     if (!less) return driver::placed(less.error(), compiled->program->function);
     if (*less == nullptr) break;
     *state = *less;

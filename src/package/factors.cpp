@@ -109,6 +109,22 @@ std::vector<DimsAsOne> dims_as_one(const Package& package) {
   return found;
 }
 
-bool may_be_uneven(const Package& package) { return !uneven_factors(package).empty() || !dims_as_one(package).empty(); }
+std::optional<uint32_t> written_by_user(const Package& package, const Guard& guard) {
+  const bool gpu = package.target.backend == Backend::cuda || package.target.backend == Backend::hip;
+  const auto* stride = std::get_if<StrideGuard>(&guard);
+  const auto* alignment = std::get_if<AlignmentGuard>(&guard);
+  if (!gpu || (stride == nullptr && alignment == nullptr)) return std::nullopt;
+  const uint32_t buffer = stride != nullptr ? stride->buffer : alignment->buffer;
+  return may_be_written_by_user(package.buffers[buffer]) ? std::optional(buffer) : std::nullopt;
+}
+
+bool may_be_uneven(const Package& package) {
+  const auto written = [&](const Step& step) {
+    const auto* check = std::get_if<Check>(&step);
+    return check != nullptr && written_by_user(package, check->guard);
+  };
+  return !uneven_factors(package).empty() || !dims_as_one(package).empty() ||
+         std::any_of(package.steps.begin(), package.steps.end(), written);
+}
 
 }  // namespace codetta::package

@@ -2,6 +2,7 @@
 // Factors of products as launches read them: a matrix, or matrices at two strides (device/host/items.h).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "package/package.hpp"
@@ -30,7 +31,15 @@ size_t dims_seen_as(const FactorDim& dim, const std::vector<types::Dim>& shape);
 std::vector<DimsAsOne> dims_as_one(const Package& package, const LaunchKernel& launch);
 // Of all launches, each once.
 std::vector<DimsAsOne> dims_as_one(const Package& package);
-// Whether there are factors or dims that may.
+// An output of which no part alone is filled: kernels of the user's may write it where it lies.
+inline bool may_be_written_by_user(const Buffer& buffer) {
+  return buffer.role == Buffer::Role::Output && buffer.filled.empty();
+}
+// An output that a kernel of the user's on a GPU writes where it lies, if it lies as the kernel takes it: what this
+// check in front of all work is about. Another package takes tensors that fail it, also in unchecked runs. None: the
+// check is of something else.
+std::optional<uint32_t> written_by_user(const Package& package, const Guard& guard);
+// Whether there are factors or dims that may, or such outputs.
 bool may_be_uneven(const Package& package);
 
 }  // namespace codetta::package

@@ -291,7 +291,7 @@ struct SizeGuard {  // the size of a dim
   Dim size;
   bool operator==(const SizeGuard&) const = default;
 };
-struct StrideGuard {  // the stride of a dim, in elements (or its size is <= 1)
+struct StrideGuard {  // the stride of a dim, in elements (or its size is <= 1); an output begins at 16 bytes' multiples
   uint32_t buffer = 0;
   int32_t dim = 0;
   Dim stride;

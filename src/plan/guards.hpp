@@ -17,7 +17,7 @@ struct KernelUse {
   const std::vector<uint32_t>* arguments = nullptr;
   bool apart = false;  // what it touches is never updated in place: it is no kernel, or may run again
   std::vector<const package::EpilogueProgram*> makers{};  // by b_made of the product
-  // One of the program's own list, where it stands there, which is neither a function nor a kernel of the user's.
+  // One of the program's own list, where it stands there.
   bool in_order = false;
   std::vector<uint32_t> touched{};        // all that it reads and makes
   std::vector<package::Copy> copies{};    // in front of its other steps: what these update begins as the source

@@ -67,6 +67,14 @@ class ProgramPlanner {
   // Of tensors of the caller's, which are row-major on Metal.
   [[nodiscard]] bool anywhere() const { return plan_.target.backend != Backend::metal && alignment_ >= Alignment::Any; }
   [[nodiscard]] bool lies_anywhere(const ir::Graph& graph, ir::NodeId source) const;
+  // Whether kernels of the user's on a GPU, which may rely on strides and an address, leave this buffer to others.
+  [[nodiscard]] bool writes_beside(uint32_t buffer) const {
+    return runs_on_gpu() && alignment_ >= Alignment::Uneven &&
+           plan_.buffers[buffer].role == package::Buffer::Role::Output;
+  }
+  [[nodiscard]] bool runs_on_gpu() const {
+    return plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
+  }
   // Whether what the question is about is done apart, and for the plan's list that it was asked.
   bool is_apart(const GraphScope& scope, Question question, ir::NodeId node, double together, double apart,
                 bool by_model) const;
@@ -142,8 +150,12 @@ class ProgramPlanner {
   void add_unread_hook(GraphScope& scope, const ir::TensorType& type, PlannedKernel& kernel,
                        package::LaunchKernel& launch);
   Result<void> add_gpu_user(PlannedKernel& kernel, const std::vector<uint32_t>& buffers);
+  void add_user_check(package::Guard guard);
+  void check_written(const PlannedKernel& kernel, const std::vector<uint32_t>& buffers);
   // A name for the stride of a buffer's dim, which no size of the program has.
   [[nodiscard]] std::string stride_symbol(uint32_t buffer, int32_t dim) const;
+  // The symbol for it, which is defined behind the guards, and is not negative.
+  const std::string& taken_stride(uint32_t buffer, int32_t dim);
   void add_user_strides();
   [[nodiscard]] const UserSource* source_of(const std::string& name) const;
   [[nodiscard]] std::string user_refusal(const std::string& name) const;
@@ -160,6 +172,7 @@ class ProgramPlanner {
                               const std::vector<uint32_t>& outputs, std::optional<double> turn_bytes = {});
   void add_blocks(uint32_t block, Unit unit);
   void write_back(uint32_t block, const std::vector<uint32_t>& carried, const std::vector<uint32_t>& next);
+  [[nodiscard]] bool touched_by_user(uint32_t block, uint32_t buffer) const;
 
   const ir::Graph& graph_;
   const MachineFacts& machine_;

@@ -89,14 +89,14 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     // What a loop's body makes may become what is carried, which lies where the loop's result does.
     options.gaps.push_back(plan_.buffers[output].role == Buffer::Role::Output || scope.block != 0);
     options.apart_outputs.push_back(anywhere() && options.gaps.back());
+    options.users_beside.push_back(writes_beside(output));
   }
   options.check_indices = options.turned_copies = plan_.target.backend != Backend::metal;
   // What a loop's body makes may yet lie where the loop's result does, an output with strides of its own.
   options.turned_puts = scope.block == 0;
-  options.calls_by_kernel = !cpu;
   // Beside tensor maps of A, B and up to four copied operands (copies_of).
   options.parameter_bytes = cpu ? 0 : free_parameter_bytes(6);
-  const bool gpu = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
+  const bool gpu = runs_on_gpu();
   options.even_factors = anywhere() && alignment_ >= Alignment::Uneven;
   options.dims_as_one = plan_.target.backend != Backend::metal && alignment_ < Alignment::Uneven;
   options.offset_bytes = cpu ? 1 : gpu ? whole_alignment : 0;
@@ -669,7 +669,9 @@ void add_copies_of(const Unit& unit, KernelUse& use) {
     const bool on_tensors =
         copy != nullptr || std::holds_alternative<package::Reinterpret>(step) ||
         std::holds_alternative<package::IndexPut>(step) || std::holds_alternative<package::Scatter>(step) ||
-        std::holds_alternative<package::Check>(step) || std::holds_alternative<package::DefineSymbol>(step);
+        std::holds_alternative<package::CallExtern>(step) || std::holds_alternative<package::SelectOutput>(step) ||
+        std::holds_alternative<package::Free>(step) || std::holds_alternative<package::Check>(step) ||
+        std::holds_alternative<package::DefineSymbol>(step);
     use.in_order = use.in_order && on_tensors;
     each_buffer(step, [&](uint32_t& buffer) { add_once(use.behind_copies, buffer); });
   }
@@ -678,7 +680,7 @@ void add_copies_of(const Unit& unit, KernelUse& use) {
 }  // namespace
 
 // Kernels of branches and loops, functions and kernels of the user's never update what the caller gives in place of an
-// output.
+// output; those of the program's own block may write an output where an input lies that others have read before.
 void ProgramPlanner::add_all_guards() {
   std::vector<std::vector<uint32_t>> touched;
   std::vector<KernelUse> uses;
@@ -708,7 +710,7 @@ void ProgramPlanner::add_all_guards() {
         uses.push_back({std::move(product), !(launch->batch == Dim::constant(1)),
                         &plan_.kernels[launch->kernel].lowered.program, &arguments.back(),
                         &block != units_.blocks.data() || plan_.kernels[launch->kernel].user.has_value()});
-        uses.back().in_order = !uses.back().apart;
+        uses.back().in_order = true;
         if (launch->product) {
           for (const package::Prologue& made : launch->product->b_made)
             uses.back().makers.push_back(&plan_.kernels[made.kernel].lowered.program);

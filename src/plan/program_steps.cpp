@@ -389,6 +389,8 @@ Result<void> ProgramPlanner::add_while(GraphScope& scope, const KernelRegion& re
   std::vector<uint32_t> next(count, no_buffer);  // made by the body; none: the value stays as it is
   const std::string prefix = fmt::format("loop{}_{}", scope.block, region.step->index());
   Unit unit;
+  Unit behind;  // what is carried beside an output gets there
+  const bool by_user = runs_user_kernel(body) || runs_user_kernel(*attr.condition);
   for (size_t i = 0; i < count; ++i) {
     const uint32_t initial = read_buffer(scope, operands[i]);
     const bool stays = body.outputs()[i].node == body.inputs()[i].node;
@@ -397,6 +399,11 @@ Result<void> ProgramPlanner::add_while(GraphScope& scope, const KernelRegion& re
       continue;
     }
     const ir::TensorType& type = scope.graph.type(operands[i]);
+    if (by_user && carried[i] != no_buffer && writes_beside(carried[i])) {
+      const uint32_t output = std::exchange(carried[i], no_buffer);
+      carried[i] = add_temporary(fmt::format("{}_{}", prefix, i), type, scope.block);
+      behind.steps.emplace_back(package::Copy{carried[i], output});
+    }
     if (carried[i] == no_buffer) carried[i] = add_temporary(fmt::format("{}_{}", prefix, i), type, scope.block);
     unit.steps.emplace_back(package::Copy{initial, carried[i]});
     if (!stays) next[i] = add_temporary(fmt::format("{}_{}_next", prefix, i), type, no_block);
@@ -414,7 +421,20 @@ Result<void> ProgramPlanner::add_while(GraphScope& scope, const KernelRegion& re
   unit.blocks = {test, turn};
   unit.steps.emplace_back(package::While{test - 1, predicate, turn - 1, 0});
   add_blocks(scope.block, std::move(unit));
+  if (!behind.steps.empty()) add_unit(scope.block, std::move(behind));
   return {};
+}
+
+bool ProgramPlanner::touched_by_user(uint32_t block, uint32_t buffer) const {
+  const std::vector<Unit>& units = units_.blocks[block].units;
+  return std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
+    const auto* launch = unit.steps.empty() ? nullptr : std::get_if<package::LaunchKernel>(&unit.steps.back());
+    if (launch != nullptr && plan_.kernels[launch->kernel].user &&
+        std::find(launch->arguments.begin(), launch->arguments.end(), buffer) != launch->arguments.end())
+      return true;
+    return std::any_of(unit.blocks.begin(), unit.blocks.end(),
+                       [&](uint32_t child) { return touched_by_user(child, buffer); });
+  });
 }
 
 // The end of a turn: what the body has made becomes what is carried.
@@ -423,7 +443,10 @@ void ProgramPlanner::write_back(uint32_t block, const std::vector<uint32_t>& car
   std::vector<Unit> copies;
   for (size_t i = 0; i < carried.size(); ++i) {
     if (next[i] == no_buffer) continue;
-    if (may_write_at_once(plan_, units_, block, next[i], carried[i])) {
+    // A kernel of the user's has been told how a temporary lies.
+    const bool told = plan_.buffers[carried[i]].role == package::Buffer::Role::Output && runs_on_gpu() &&
+                      touched_by_user(block, next[i]);
+    if (!told && may_write_at_once(plan_, units_, block, next[i], carried[i])) {
       rename(units_, block, next[i], carried[i]);
       for (NestedGraph& nested : plan_.nested)
         std::replace(nested.inputs.begin(), nested.inputs.end(), next[i], carried[i]);

@@ -132,7 +132,7 @@ class RegionFinder {
   [[nodiscard]] std::string name_of(NodeId node) const;
   // A step that writes to its results' places with strides of its own, or by plain copies, cannot write an output; what
   // is read again as if it lay without gaps goes to a temporary first.
-  [[nodiscard]] bool writes_outputs(NodeId made) const;
+  [[nodiscard]] bool writes_output(NodeId made, uint32_t output) const;
   // Where a step puts a result: the first output that can have it as it is, else a temporary.
   [[nodiscard]] StoredValue place_of_result(NodeId node) const;
   // Every place where a node goes: outputs of the program, and a temporary where others read it and no output has it.

@@ -16,12 +16,12 @@ const ir::GraphInput* RegionFinder::input_of(NodeId node) const {
   return is_input(node) ? &graph_.inputs()[node.index()] : nullptr;  // they are the first nodes
 }
 
-bool RegionFinder::writes_outputs(NodeId made) const {
+bool RegionFinder::writes_output(NodeId made, uint32_t output) const {
   const NodeId step = graph_.node(made).op == Op::result ? graph_.operands(made)[0] : made;
   const auto* put = std::get_if<ir::IndexPutAttr>(&graph_.attr(step));
-  const Op op = graph_.node(step).op;
-  const bool by_kernel = options_.calls_by_kernel && (op == Op::call_extern || op == Op::user_kernel);
-  return !by_kernel && !forced_[made.index()] && (options_.turned_puts || put == nullptr || put->dim == 0);
+  const bool beside =
+      graph_.node(step).op == Op::user_kernel && !options_.users_beside.empty() && options_.users_beside[output];
+  return !beside && !forced_[made.index()] && (options_.turned_puts || put == nullptr || put->dim == 0);
 }
 
 std::vector<NodeId> RegionFinder::leaves_of(const std::vector<NodeId>& from, const KernelRegion& region,
@@ -112,7 +112,7 @@ std::string RegionFinder::name_of(NodeId node) const {
 
 StoredValue RegionFinder::place_of_result(NodeId node) const {
   for (const uint32_t o : outputs_of_[node.index()]) {
-    if (writes_outputs(node) && graph_.outputs()[o].dtype == graph_.type(node).dtype) return {node, node, 0, o};
+    if (writes_output(node, o) && graph_.outputs()[o].dtype == graph_.type(node).dtype) return {node, node, 0, o};
   }
   return {node, node, 0, std::nullopt};
 }

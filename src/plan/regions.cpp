@@ -187,9 +187,31 @@ void RegionFinder::note(NodeId node, std::string_view what, const Error& error) 
   notes_.push_back({node, std::string(what), {error.code(), {}, std::move(text), graph_.span(node)}});
 }
 
+bool runs_user_kernel(const ir::Graph& graph, NodeId step) {
+  if (graph.node(step).op == Op::user_kernel) return true;
+  const auto children = ir::children(graph.attr(step));
+  return std::any_of(children.begin(), children.end(),
+                     [](const ir::GraphRef& child) { return runs_user_kernel(*child); });
+}
+
+bool runs_user_kernel(const ir::Graph& graph) {
+  for (size_t i = 0; i < graph.size(); ++i) {
+    if (runs_user_kernel(graph, NodeId(i))) return true;
+  }
+  return false;
+}
+
 void RegionFinder::force_operands(NodeId step) {
   const Op op = graph_.node(step).op;
   const auto operands = graph_.operands(step);
+  if (!options_.users_beside.empty() && runs_user_kernel(graph_, step)) {
+    for (const NodeId operand : operands) {
+      const bool by_step = is_made(operand) && !is_hooked(operand);
+      if (is_input(operand) || !of_output(operand, options_.users_beside)) continue;
+      beside_[operand.index()] = !by_step;
+      forced_[operand.index()] = true;
+    }
+  }
   const bool calls = op == Op::call_extern || op == Op::user_kernel || op == Op::size_value;
   for (size_t i = 0; i < operands.size() && op != Op::result; ++i) {
     if (!is_input(operands[i]) || (op == Op::cond && i == 0)) continue;

@@ -139,8 +139,8 @@ struct RegionOptions {
   bool turned_copies = true;   // a step may copy what has its dims in another order
   bool turned_puts = true;     // a write at indices of another dim than the first may be to an output's own memory
   bool check_indices = false;  // what kernels read by is in memory in front of them, so that it can be looked at
-  // What functions and kernels of the caller's make gets to outputs by a kernel.
-  bool calls_by_kernel = false;
+  // By output: what a kernel of the user's makes, or reads, lies in a temporary beside it; empty: of none.
+  std::vector<bool> users_beside{};
   // On GPUs: of sizes that may be 0 a kernel makes what it stores also where they are (package::missing_when), as far
   // as values can be stored in front of others.
   bool whole_when_empty = false;
@@ -167,6 +167,9 @@ struct RegionOptions {
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).
 bool is_step(types::Op op);
+// Whether the step is a kernel of the user's, or runs one in a branch or a loop; whether any of the graph's is or does.
+bool runs_user_kernel(const ir::Graph& graph, ir::NodeId step);
+bool runs_user_kernel(const ir::Graph& graph);
 
 // `refuses`: why no kernel computes a product with this epilogue, if so; of several products, or why they are better
 // computed one by one; of factors made inside, or why they are better made in front. Errors: E03xx where even a kernel

@@ -10,6 +10,7 @@
 #include "plan/planner.hpp"
 #include "plan/user_hook.hpp"
 #include "plan/user_launch.hpp"
+#include "types/dtype.hpp"
 
 namespace codetta::plan {
 
@@ -207,9 +208,7 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
       for (size_t d = static_cast<size_t>(dim) + 1; d < buffer.shape.size(); ++d) step = step * buffer.shape[d];
       return step;
     }
-    auto& symbol = user_strides_[{buffers[argument], dim}];
-    if (symbol.empty()) symbol = stride_symbol(buffers[argument], dim);
-    return Dim::symbol(symbol);
+    return Dim::symbol(taken_stride(buffers[argument], dim));
   };
   const int arch = arch_number(plan_.target.arch);
   LaunchTarget target{plan_.target.arch, arch == 0 || arch >= 90, plan_.target.backend == Backend::hip};
@@ -262,11 +261,53 @@ Result<void> ProgramPlanner::add_gpu_user(PlannedKernel& kernel, const std::vect
     const uint32_t b = buffers[of_kernel[one.argument]];
     const package::Buffer& buffer = plan_.buffers[b];
     if (buffer.role != package::Buffer::Role::Argument && buffer.role != package::Buffer::Role::Output) continue;
-    package::Step check = package::Check{package::StrideGuard{b, one.dim, one.stride}};
-    if (std::find(user_checks_.begin(), user_checks_.end(), check) == user_checks_.end())
-      user_checks_.push_back(std::move(check));
+    add_user_check(package::StrideGuard{b, one.dim, one.stride});
   }
+  check_written(kernel, buffers);
   return {};
+}
+
+void ProgramPlanner::add_user_check(package::Guard guard) {
+  package::Step check = package::Check{std::move(guard)};
+  if (std::find(user_checks_.begin(), user_checks_.end(), check) == user_checks_.end())
+    user_checks_.push_back(std::move(check));
+}
+
+// Results that are outputs are written where these lie, as far as the kernel goes with that: what is checked of strides
+// says row-major (and then an address as of a temporary), a map has rules of its own. Without either the kernel takes
+// any strides. Each has a check of one of the kinds, which says that another program serves what lies otherwise
+// (package::written_by_user).
+void ProgramPlanner::check_written(const PlannedKernel& kernel, const std::vector<uint32_t>& buffers) {
+  const std::vector<package::Argument>& own = kernel.lowered.program.arguments;
+  const size_t hooked = kernel.hook ? kernel.hook->operands : 0;
+  const size_t behind = kernel.hook ? hooked + kernel.hook->reads + kernel.hook->stores : 0;
+  for (size_t a = 0; a < own.size(); ++a) {
+    const package::Buffer& buffer = plan_.buffers[buffers[a]];
+    if (!own[a].is_output || (a >= hooked && a < behind) || buffer.role != package::Buffer::Role::Output) continue;
+    int64_t bytes = types::byte_size(buffer.dtype);
+    bool mapped = false;
+    for (const UserConfiguration& configuration : kernel.configurations) {
+      for (const package::TensorMap& map : configuration.options.maps) {
+        if (map.argument != a) continue;
+        mapped = true;
+        bytes = std::max<int64_t>(bytes, map.interleave == package::Interleave::Bytes32 ? 32 : whole_alignment);
+      }
+    }
+    const auto last = static_cast<int32_t>(buffer.shape.size()) - 1;
+    if (mapped && last >= 0) add_user_check(package::StrideGuard{buffers[a], last, Dim::constant(1)});
+    for (int32_t d = 0; mapped && d < last; ++d) taken_stride(buffers[a], d);  // none is negative
+    const bool strides = std::any_of(user_checks_.begin(), user_checks_.end(), [&](const package::Step& step) {
+      const auto* guard = std::get_if<package::StrideGuard>(&std::get<package::Check>(step).guard);
+      return guard != nullptr && guard->buffer == buffers[a];
+    });
+    if (mapped || !strides) add_user_check(package::AlignmentGuard{buffers[a], bytes});
+  }
+}
+
+const std::string& ProgramPlanner::taken_stride(uint32_t buffer, int32_t dim) {
+  std::string& symbol = user_strides_[{buffer, dim}];
+  if (symbol.empty()) symbol = stride_symbol(buffer, dim);
+  return symbol;
 }
 
 std::string ProgramPlanner::stride_symbol(uint32_t buffer, int32_t dim) const {

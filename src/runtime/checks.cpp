@@ -100,6 +100,12 @@ struct GuardCheck {
     const TensorView& view = tensors[guard.buffer];
     const int dim = dim_of(guard.buffer, guard.dim);
     if (dim < 0 || view.size(dim) <= 1 || view.empty()) return {};
+    constexpr uintptr_t whole = 16;
+    const auto address = reinterpret_cast<uintptr_t>(view.data());
+    if (package.buffers[guard.buffer].role == package::Buffer::Role::Output && address % whole != 0) {
+      return failed(fmt::format("{} is not aligned to {} bytes", name(guard.buffer), whole),
+                    fmt::format("its address is {} modulo {}", address % whole, whole));
+    }
     const auto wanted = guard.stride.evaluate(symbols);
     if (wanted && *wanted == view.stride(dim)) return {};
     return failed(fmt::format("{} has the wrong stride", name(guard.buffer)),

@@ -122,6 +122,34 @@ TEST_F(DeviceUser, RowsMayBeApart) {
   expect_near(y, sums_of(wide.data(), 9, 40, 64, 0.5F), 1e-5F);
 }
 
+// The kernel writes the output itself where that lies as it takes it, and a temporary else; nothing beside is touched.
+TEST_F(DeviceUser, OutputsLieAnywhere) {
+  constexpr int64_t m = 9, n = 40, room = 2048;
+  const Program one = program(running_sums_text, "running_sums", running_sums);
+  const struct {
+    int64_t first, row, column;
+  } places[] = {{0, n, 1}, {64, n, 1}, {1, n, 1}, {4, n + 8, 1}, {0, 1, m + 3}, {0, 2 * n, 2}, {(m - 1) * n, -n, 1}};
+  for (const auto& place : places) {
+    SCOPED_TRACE(std::to_string(place.first) + ", " + std::to_string(place.row) + ", " + std::to_string(place.column));
+    Pair x = random(f32, {m, n}), y = poisoned(f32, {room});
+    const TensorView out =
+        TensorView::make(static_cast<float*>(y.device.data()) + place.first, f32, {m, n}, {place.row, place.column})
+            .value();
+    run(one, {{"x", x.device.view()}, {"decay", 0.75}, {"y", out}}, {&y});
+    const std::vector<float> wanted = sums_of(x.data(), m, n, n, 0.75F);
+    int64_t beside = room;
+    for (int64_t r = 0; r < m; ++r) {
+      for (int64_t c = 0; c < n; ++c) {
+        const float got = y.data()[place.first + r * place.row + c * place.column];
+        const float value = wanted[static_cast<size_t>(r * n + c)];
+        ASSERT_NEAR(got, value, 1e-5F * std::max(1.0F, std::fabs(value))) << r << ", " << c << ", seed " << seed_;
+      }
+    }
+    for (int64_t i = 0; i < room; ++i) beside -= std::isnan(y.data()[i]) ? 0 : 1;
+    EXPECT_EQ(beside, room - m * n) << "all else is as it was";
+  }
+}
+
 TEST_F(DeviceUser, NothingAndTooMuch) {
   const Program one = program(running_sums_text, "running_sums", running_sums);
   const auto compiled = compile(one, cuda, {}, *context_);

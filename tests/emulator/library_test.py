@@ -77,6 +77,44 @@ for m in (2, 0):
 print(found)
 """
 
+# A kernel of the user's writes outputs that lie as temporaries do, and others are copied from one: y is x + 1, and nothing beside it is touched.
+OWN = 'def own(x: f32["m", 8]):\n    y = user_kernel("add", x, out="f32[m, 8]")\n    return y\n'
+ADD = """#pragma codetta kernel(x: f32[m, n], out y: f32[m, n])
+#pragma codetta sizes(m, n) block(64) grid(ceil_div(m * n, 64))
+extern "C" __global__ void add(const float* x, float* y, int64_t m, int64_t n) {
+  const int64_t i = blockIdx.x * 64 + threadIdx.x;
+  if (i < m * n) y[i] = x[i] + 1.0f;
+}
+"""
+STRIDES = """import ctypes, random, sys
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32), ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8)]
+l = ctypes.CDLL(sys.argv[1])
+assert l.own_init() == 0
+l.own_get_last_error.restype = ctypes.c_char_p
+hip = ctypes.CDLL("libamdhip64.so.6")
+def memory(count):
+    at = ctypes.c_void_p()
+    assert hip.hipMalloc(ctypes.byref(at), ctypes.c_size_t(4 * count)) == 0
+    return at.value, ctypes.cast(at, ctypes.POINTER(ctypes.c_float))
+l.own_own_workspace_size.restype = ctypes.c_int64
+for m, first, row, column in ((5, 0, 8, 1), (5, 1, 8, 1), (5, 4, 12, 1), (5, 0, 1, 5), (5, 32, -8, 1), (1, 0, 99, 1), (0, 3, 8, 1)):
+    (at, x), (to, y) = memory(8 * m + 1), memory(200)
+    for i in range(8 * m): x[i] = random.uniform(-1, 1)
+    for i in range(200): y[i] = 99.0
+    tensors = (Tensor * 2)(Tensor(at, 13, 2, (m, 8), (8, 1)), Tensor(to + 4 * first, 13, 2, (m, 8), (row, column)))
+    assert l.own_own_workspace_size(ctypes.c_int64(m)) == 0, "an output needs no memory beside it"
+    status = l.own_own_tensors(tensors, 2, None, ctypes.c_int64(0), None)
+    assert status == 0, l.own_get_last_error()
+    for r in range(m):
+        for c in range(8):
+            wanted = ctypes.c_float(x[8 * r + c] + 1.0).value
+            assert y[first + r * row + c * column] == wanted, (m, first, row, column, r, c)
+            y[first + r * row + c * column] = 99.0
+    assert all(y[i] == 99.0 for i in range(200)), (m, first, row, column)
+print("all is right")
+"""
+
 
 def main():
     if shutil.which("g++") is None:
@@ -101,6 +139,13 @@ def main():
         done = subprocess.run([sys.executable, "-c", EMPTY, "./libnone.so"], cwd=folder, env=machine.environment, capture_output=True, text=True, timeout=300)
         if done.returncode or done.stdout != "[0, 4.0, 1.0, 0, 4.0, 1.0]\n":
             FAILURES.append(f"no rows: status {done.returncode}: {done.stdout}{done.stderr}")
+        (folder / "own.py").write_text(OWN)
+        (folder / "add.hip").write_text(ADD)
+        for options in ([], ["--no-checks"]):
+            machine.run("build", "own.py", "-o", "libown.so", "--target", "hip:gfx942", "--kernel", "add=add.hip", *options)
+            done = subprocess.run([sys.executable, "-c", STRIDES, "./libown.so"], cwd=folder, env=machine.environment, capture_output=True, text=True, timeout=300)
+            if done.returncode or done.stdout != "all is right\n":
+                FAILURES.append(f"a kernel of the user's, {options}: status {done.returncode}: {done.stdout}{done.stderr}")
     print("\n".join(FAILURES))
     return 1 if FAILURES else 0
 

@@ -169,6 +169,41 @@ TEST_F(CudaPythonUser, TakesTemporariesAndMapsOfImages) {
             1);
 }
 
+// An output that does not lie as the kernel takes it is served by another program, which takes no stride of it.
+TEST_F(CudaPythonUser, WritesOutputsThatLieAnywhere) {
+  const Program program =
+      Program::parse("def f(x: f32['m', 8]):\n    y = user_kernel('own', x, out='f32[m, 8]')\n    return y\n", "p.py")
+          .value()
+          .with_kernels({{"own",
+                          "#pragma codetta kernel(x: f32[m, n], out y: f32[m, n])\n"
+                          "#pragma codetta sizes(m, stride(x, 0), stride(y, 0)) block(32) grid(m)\n",
+                          UserKernel::Language::cuda, "own.cu"}})
+          .value();
+  std::vector<package::Package> packages;
+  for (const auto alignment : {plan::Alignment::Hinted, plan::Alignment::Uneven})
+    packages.push_back(planned(program, Target::parse("cuda:sm_90a").value(), {}, *context_, alignment).value());
+  EXPECT_EQ(packages[0].kernels.size(), 1U);
+  for (const bool checked : {true, false}) {
+    const auto module = emit::host::emit_python(packages[0], {CODETTA_TEST_HOST, {}, checked, {&packages[1]}});
+    ASSERT_TRUE(module) << module.error().render();
+    std::ofstream(file("lies.py")) << *module;
+    const struct {
+      const char* y;
+      bool written;
+    } cases[] = {{"f32:6,8,", true}, {"f32:6,8^12,1", true}, {"f32:6,8^16,2", false}, {"f32:6,8^-8,1", false}};
+    std::string list;
+    for (size_t i = 0; i < std::size(cases); ++i)
+      list += fmt::format("{} {} f32:6,8, {}\n", file("lies.py"), file("lies" + std::to_string(i)), cases[i].y);
+    if (!run(list)) GTEST_SKIP() << "no numpy";
+    for (size_t i = 0; i < std::size(cases); ++i) {
+      const PythonRun ran = read_run(file("lies" + std::to_string(i)));
+      EXPECT_EQ(ran.result.substr(0, 1), "0") << cases[i].y << ": " << ran.result;
+      EXPECT_EQ(ran.launches.size(), cases[i].written ? 1U : 2U) << cases[i].y;
+      EXPECT_EQ(ran.launches.at(0).function, "own") << cases[i].y;
+    }
+  }
+}
+
 TEST_F(CudaPythonUser, SaysWhatIsWrong) {
   const auto with_sizes = [](const std::string& first) {
     std::string source = source_of("block(64) grid(m)");

@@ -14,7 +14,8 @@ std::vector<const package::LaunchKernel*> launches_of(const package::Package& pa
   std::vector<const package::LaunchKernel*> launches;
   const auto add = [&](const package::StepList& list) {
     for (const package::Step& step : list) {
-      if (const auto* launch = std::get_if<package::LaunchKernel>(&step)) launches.push_back(launch);
+      const auto* launch = std::get_if<package::LaunchKernel>(&step);
+      if (launch != nullptr && !package::is_user(package.kernels[launch->kernel].config)) launches.push_back(launch);
     }
   };
   add(package.steps);

@@ -28,9 +28,12 @@ using namespace package;  // NOLINT: all kinds of steps
 
 class PythonPrinter : PythonLaunches {
  public:
-  // `number`: of the program among those of the module.
-  PythonPrinter(const Package& package, const PythonOptions& options, ModuleParts& shared, size_t number)
+  // `number`: of the program among those of the module. `called`: the first of them, whose sizes and strides a call
+  // has.
+  PythonPrinter(const Package& package, const PythonOptions& options, ModuleParts& shared, size_t number,
+                const Package& called)
       : PythonLaunches(package),
+        called_(called),
         o_(options),
         shared_(shared),
         number_(number),
@@ -102,7 +105,8 @@ class PythonPrinter : PythonLaunches {
         value = fmt::format("v{}.shape[{}]", s.buffer, s.dim);
         break;
       case From::Stride:
-        value = fmt::format("_ascending(v{}, {}, {})", s.buffer, s.dim, name(s.buffer));
+        value = fmt::format("_ascending(v{}, {}, {}{})", s.buffer, s.dim, name(s.buffer),
+                            gpu_ && package::may_be_written_by_user(p_.buffers[s.buffer]) ? ", True" : "");
         break;
       case From::Value:
         shaped(s.buffer);
@@ -126,7 +130,8 @@ class PythonPrinter : PythonLaunches {
     return {};
   }
   Result<void> operator()(const Check& s) {
-    const bool apart = gpu_ && std::holds_alternative<UnitStrideGuard>(s.guard);  // it says who takes the tensor
+    const bool apart = gpu_ && (std::holds_alternative<UnitStrideGuard>(s.guard) ||  // it says who takes the tensor
+                                package::written_by_user(p_, s.guard));
     return o_.checked || apart ? std::visit(*this, s.guard) : Result<void>();
   }
   Result<void> operator()(const EqualGuard& g) {
@@ -153,11 +158,13 @@ class PythonPrinter : PythonLaunches {
     return {};
   }
   Result<void> operator()(const StrideGuard& g) {
-    line(fmt::format("_has_stride(v{}, {}, {}, {})", g.buffer, g.dim, expression(g.stride), name(g.buffer)));
+    line(fmt::format("{}(v{}, {}, {}, {})", package::written_by_user(p_, g) ? "_written" : "_has_stride", g.buffer,
+                     g.dim, expression(g.stride), name(g.buffer)));
     return {};
   }
   Result<void> operator()(const AlignmentGuard& g) {
-    line(fmt::format("_aligned(v{}, {}, {})", g.buffer, g.bytes, name(g.buffer)));
+    line(fmt::format("{}(v{}, {}, {})", package::written_by_user(p_, g) ? "_written_at" : "_aligned", g.buffer, g.bytes,
+                     name(g.buffer)));
     return {};
   }
   Result<void> operator()(const DivisibleGuard& g) {
@@ -537,7 +544,7 @@ class PythonPrinter : PythonLaunches {
       parameters += fmt::format("a{}, ", i);
     }
     for (const bool strides_only : {false, true}) {
-      for (const Step& step : p_.steps) {
+      for (const Step& step : called_.steps) {
         const auto* define = std::get_if<DefineSymbol>(&step);
         const auto from = strides_only ? DefineSymbol::From::Stride : DefineSymbol::From::Size;
         if (define == nullptr || define->from != from || symbols_.contains(define->symbol)) continue;
@@ -566,6 +573,7 @@ class PythonPrinter : PythonLaunches {
     for (size_t i = passed; i < symbols_.size(); ++i) line(fmt::format("n{} = None", i));
   }
 
+  const Package& called_;
   const PythonOptions& o_;
   ModuleParts& shared_;
   size_t number_;
@@ -586,7 +594,7 @@ Result<std::string> emit_python(const package::Package& package, const PythonOpt
   std::vector<PythonPrinter> printers;
   for (const package::Package* one : packages) {
     CODETTA_CHECK_OK(package::check(*one));
-    printers.emplace_back(*one, options, shared, printers.size());
+    printers.emplace_back(*one, options, shared, printers.size(), package);
     CODETTA_CHECK_OK(printers.back().join());
   }
   std::string text = printers.front().head();

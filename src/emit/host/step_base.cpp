@@ -2,6 +2,7 @@
 #include "emit/host/step_base.hpp"
 
 #include "emit/host/signature.hpp"
+#include "package/factors.hpp"
 
 namespace codetta::emit::host {
 
@@ -35,11 +36,12 @@ void StepBase::operator()(const package::SizeGuard& guard) {
           ", ", literal_text("a size of " + package_.buffers[guard.buffer].name), ", \"\")");
 }
 void StepBase::operator()(const package::StrideGuard& guard) {
-  checked("check_stride(v[", guard.buffer, "], ", from_last(guard), ", ", number(guard.stride), ", ",
-          name_of(guard.buffer), ")");
+  const char* const check = package::written_by_user(package_, guard) ? "check_written(v[" : "check_stride(v[";
+  checked(check, guard.buffer, "], ", from_last(guard), ", ", number(guard.stride), ", ", name_of(guard.buffer), ")");
 }
 void StepBase::operator()(const package::AlignmentGuard& guard) {
-  checked("check_alignment(v[", guard.buffer, "], ", guard.bytes, ", ", name_of(guard.buffer), ")");
+  const char* const check = package::written_by_user(package_, guard) ? "check_written_at(v[" : "check_alignment(v[";
+  checked(check, guard.buffer, "], ", guard.bytes, ", ", name_of(guard.buffer), ")");
 }
 void StepBase::operator()(const package::DivisibleGuard& guard) {
   checked("check_equal(mod(", number(guard.value), ", ", number(guard.divisor), "), Number(0), ",

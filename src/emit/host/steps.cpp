@@ -14,6 +14,7 @@
 #include "emit/host/step_functions.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
+#include "package/factors.hpp"
 #include "package/gpu_call.hpp"
 #include "package/gpu_steps.hpp"
 
@@ -92,7 +93,8 @@ class StepPrinter : public StepBase {
       case From::Stride:
         if (!package_.buffers[step.buffer].filled.empty()) print_fits(step.buffer);  // no step in front of all asks it
         value = CodeWriter::text_of("v[", step.buffer, "].stride_from_last(", from_last(step), ")");
-        print_ascends(out_, step.dim, name_of(step.buffer), value);
+        print_ascends(out_, step.dim, name_of(step.buffer), value,
+                      gpu_ && package::may_be_written_by_user(package_.buffers[step.buffer]));
         break;
       case From::Expression:
         value = number(step.value);
@@ -160,7 +162,7 @@ class StepPrinter : public StepBase {
   void operator()(const package::Check& step) {
     if (std::holds_alternative<package::UnitStrideGuard>(step.guard)) {  // unchecked, too: it says who takes the tensor
       if (program_.apart.empty()) std::visit(*this, step.guard);
-    } else if (library_.checked) {
+    } else if (library_.checked || package::written_by_user(package_, step.guard)) {
       std::visit(*this, step.guard);
     }
   }

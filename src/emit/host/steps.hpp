@@ -34,14 +34,15 @@ base::CodeWriter::Block begin_combined(base::CodeWriter& out, uint32_t target, p
 void print_gpu_kernel(base::CodeWriter& out, const Program& program, size_t program_index, size_t index,
                       size_t library_index);
 std::string kernel_symbol(size_t program_index, size_t index);
-// Of the main list, then of the child lists.
+// Of kernels of Codetta's: of the main list, then of the child lists.
 std::vector<const package::LaunchKernel*> launches_of(const package::Package& package);
 std::vector<const package::Step*> sizes_read_by(const package::Package& package);  // from device memory, likewise
 // Whether a map is the first that is launched, whatever sizes and values are: it can clear the counters of others.
 bool starts_with_map(const package::Package& package);
 bool has_launches(const package::Package& package);  // any of these
-// Refuses a negative stride of a tensor that a kernel of the user's takes; `name`, `stride`: as text.
-void print_ascends(base::CodeWriter& out, int32_t dim, const std::string& name, const std::string& stride);
+// Refuses a negative stride of a tensor that a kernel of the user's takes; `name`, `stride`: as text. `others`: another
+// program may take the tensor.
+void print_ascends(base::CodeWriter& out, int32_t dim, const std::string& name, const std::string& stride, bool others);
 // GPU: a launch of a kernel of the user's, in a scope of its own; `number`: an expression as text.
 void print_user_launch(base::CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
                        const std::string& symbol, const std::function<std::string(const types::Dim&)>& number);

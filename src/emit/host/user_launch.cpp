@@ -46,8 +46,10 @@ std::string lacking_in_user(const package::Package& package, const package::Laun
   return {};
 }
 
-void print_ascends(CodeWriter& out, int32_t dim, const std::string& name, const std::string& stride) {
-  out.line("if (", stride, " < 0)");
+void print_ascends(CodeWriter& out, int32_t dim, const std::string& name, const std::string& stride, bool others) {
+  const std::string negative = stride + " < 0";
+  if (others) out.line("unaligned = ", negative, ";");
+  out.line("if (", others ? "unaligned" : negative, ")");
   out.line("  return fail(bad_sizes, \"E0610: the stride of dim ", dim,
            " of %s is negative: it is %lld elements, and a kernel takes it\", ", name, ", static_cast<long long>(",
            stride, "));");

@@ -62,12 +62,17 @@ class Execution::State::Preparing : PassiveSteps {
     } else {
       CODETTA_TRY(source, symbol_source(p_, step, view, s_.symbols));
     }
-    return define_symbol(p_, step, view, source, s_.symbols);
+    Result<void> defined = define_symbol(p_, step, view, source, s_.symbols);
+    // What a kernel of the user's would not take, another package writes.
+    if (step.from == From::Stride && source < 0 && package::may_be_written_by_user(p_.buffers[step.buffer]))
+      s_.unaligned = !defined;
+    return defined;
   }
   Result<void> operator()(const package::Check& step) {
     if (const auto* nan = std::get_if<package::NanGuard>(&step.guard)) return look(nan->buffer);
     if (const auto* index = std::get_if<package::IndexGuard>(&step.guard)) return look(index->buffer);
-    if (std::holds_alternative<package::UnitStrideGuard>(step.guard) && list_ == 0) {
+    const bool relied = package::written_by_user(p_, step.guard).has_value();
+    if ((relied || std::holds_alternative<package::UnitStrideGuard>(step.guard)) && list_ == 0) {
       Result<void> fits = check_guard(p_, step.guard, s_.bindings.tensors, s_.symbols);
       s_.unaligned = !fits;
       return fits;
