@@ -412,8 +412,11 @@ std::optional<Error> RegionFinder::take_inside(KernelRegion& region) const {
     }
     operand.dtype = type.dtype;
     operand.unit_stride = false;
+    // A matrix has an index of its rows and of its columns, also where that is 0.
     const auto add = [&](package::Axis axis, const package::FactorDim& dim) {
-      if (!(dim.scale == Dim::constant(0))) operand.terms.push_back({axis, 1, 0, dim.dim, dim.scale});
+      const bool one = dim.size == Dim::constant(1);
+      if (axis != package::Axis::Batch || !(dim.scale == Dim::constant(0)))
+        operand.terms.push_back({axis, 1, 0, dim.dim, one ? Dim::constant(1) : dim.scale});
     };
     const size_t seen = b.view.size();
     if (seen != 0) {

@@ -401,6 +401,18 @@ TEST_F(HipInProcess, HeadsThatShareAreRows) {
 
 // A program that is compiled for one head runs with several, each of which is split: no load of several columns crosses
 // from one to the next.
+// Slices of one row or one column that share their A: the index that is always 0 is one all the same.
+TEST_F(HipInProcess, ProductsOfOneAWithSlicesOfOneRowOrColumn) {
+  for (const char* const shapes :
+       {"x: f32[3, 1], g: f32[3, 1, 12], u: f32[3, 1, 12]", "x: f32[40, 1], g: f32[3, 1, 12], u: f32[3, 1, 12]",
+        "x: f32[3, 5], g: f32[3, 5, 1], u: f32[3, 5, 1]"}) {
+    const std::string text = fmt::format("def f({}):\n    y = silu(x @ g[0]) * (x @ u[2])\n    return y\n", shapes);
+    expect_pass(text);
+    const auto source = Program::parse(text).value().emit(Stage::Source, Target::parse("cuda:sm_90a").value());
+    EXPECT_TRUE(source) << source.error().render();
+  }
+}
+
 TEST_F(HipInProcess, PartsOfMoreHeadsThanWereLikely) {
   const Device device = Device::open(Backend::hip, *context_).value();
   const Program program = Program::parse(
