@@ -405,12 +405,8 @@ TEST_F(HipInProcess, HeadsThatShareAreRows) {
 TEST_F(HipInProcess, ProductsOfOneAWithSlicesOfOneRowOrColumn) {
   for (const char* const shapes :
        {"x: f32[3, 1], g: f32[3, 1, 12], u: f32[3, 1, 12]", "x: f32[40, 1], g: f32[3, 1, 12], u: f32[3, 1, 12]",
-        "x: f32[3, 5], g: f32[3, 5, 1], u: f32[3, 5, 1]"}) {
-    const std::string text = fmt::format("def f({}):\n    y = silu(x @ g[0]) * (x @ u[2])\n    return y\n", shapes);
-    expect_pass(text);
-    const auto source = Program::parse(text).value().emit(Stage::Source, Target::parse("cuda:sm_90a").value());
-    EXPECT_TRUE(source) << source.error().render();
-  }
+        "x: f32[3, 5], g: f32[3, 5, 1], u: f32[3, 5, 1]"})
+    expect_pass(fmt::format("def f({}):\n    y = silu(x @ g[0]) * (x @ u[2])\n    return y\n", shapes));
 }
 
 TEST_F(HipInProcess, PartsOfMoreHeadsThanWereLikely) {
