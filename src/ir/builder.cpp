@@ -257,7 +257,9 @@ Result<NodeId> GraphBuilder::add(Op op, std::span<const NodeId> operands, Attr a
     if (op == Op::dropout && i > 0) dtype = i == 1 ? DType::f32 : DType::i64;
     if (info.rule == OpRule::indexed && i == 1) dtype = DType::i64;
     if (type(typed[i]).weak) {
-      if (const MaybeComplaint complaint = beyond_type(facts[i].literal, dtype, i))
+      // Of the graph as it is: what the operands in front were converted to may have moved the facts.
+      const auto* literal = std::get_if<LiteralAttr>(&graph_.attr(typed[i]));
+      if (const MaybeComplaint complaint = beyond_type(literal, dtype, i))
         return located(graph_, *complaint, op, operands, attr, span, written);
     }
     typed[i] = coerce(typed[i], dtype);
