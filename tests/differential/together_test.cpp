@@ -87,6 +87,24 @@ TEST(Together, WhatDoesNotCompileIsTold) {
   EXPECT_EQ(call(kernels, one), 2);
 }
 
+// The library builds, and its functions return these.
+void expect_calls(const toolchain::LibraryJob& job, const std::vector<std::pair<const char*, int>>& calls) {
+  const auto built = toolchain::build_library(compiler(), job, {}, 1);
+  ASSERT_TRUE(built) << built.error().render();
+  const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-together-");
+  ASSERT_TRUE(folder);
+  const std::string path = folder->path() + "/" + job.name;
+  ASSERT_TRUE(base::write_file_atomically(path, built->bytes));
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << ::dlerror();
+  for (const auto& [name, wanted] : calls) {
+    void* symbol = ::dlsym(handle, name);
+    ASSERT_NE(symbol, nullptr) << name;
+    EXPECT_EQ(reinterpret_cast<int (*)()>(symbol)(), wanted) << name;
+  }
+  ::dlclose(handle);
+}
+
 TEST(Together, HostTextsKeepToThemselves) {
   const auto text_of = [](int number) {
     return fmt::format(
@@ -106,20 +124,7 @@ TEST(Together, HostTextsKeepToThemselves) {
        "#pragma once\nnamespace codetta::cpu {\nusing Number = char;\n}\nnamespace codetta::host {\nstruct View "
        "{\n  int size;\n};\n}\n"}};
   job.exports = "{ global: call_*; local: *; };\n";
-  const auto built = toolchain::build_library(compiler(), job, {}, 1);
-  ASSERT_TRUE(built) << built.error().render();
-  const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-together-");
-  ASSERT_TRUE(folder);
-  const std::string path = folder->path() + "/libtogether.so";
-  ASSERT_TRUE(base::write_file_atomically(path, built->bytes));
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(handle, nullptr) << ::dlerror();
-  for (const auto& [name, wanted] : {std::pair("call_3", 10), std::pair("call_4", 17)}) {
-    void* symbol = ::dlsym(handle, name);
-    ASSERT_NE(symbol, nullptr) << name;
-    EXPECT_EQ(reinterpret_cast<int (*)()>(symbol)(), wanted) << name;
-  }
-  ::dlclose(handle);
+  expect_calls(job, {{"call_3", 10}, {"call_4", 17}});
 }
 
 // Two programs whose files share a header each, with the same names in it.
@@ -154,20 +159,7 @@ TEST(Together, FilesOfAProgramShareWhatTheirHeaderSays) {
   job.files.push_back(
       {"device/host.h", "#pragma once\nnamespace codetta::host {\nstruct View {\n  char size;\n};\n}\n"});
   job.exports = "{ global: call_*; local: *; };\n";
-  const auto built = toolchain::build_library(compiler(), job, {}, 1);
-  ASSERT_TRUE(built) << built.error().render();
-  const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-together-");
-  ASSERT_TRUE(folder);
-  const std::string path = folder->path() + "/libshared.so";
-  ASSERT_TRUE(base::write_file_atomically(path, built->bytes));
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(handle, nullptr) << ::dlerror();
-  for (const auto& [name, wanted] : {std::pair("call_3", 10), std::pair("call_4", 17)}) {
-    void* symbol = ::dlsym(handle, name);
-    ASSERT_NE(symbol, nullptr) << name;
-    EXPECT_EQ(reinterpret_cast<int (*)()>(symbol)(), wanted) << name;
-  }
-  ::dlclose(handle);
+  expect_calls(job, {{"call_3", 10}, {"call_4", 17}});
 }
 
 // A function with several programs has a text for each, and one that calls them.
@@ -187,18 +179,7 @@ TEST(Together, HostTextsCallEachOther) {
   job.units = {{host_texts_together(units, {}), {"-std=c++20", "-O0"}, "together"}};
   job.files = {{"device/host.h", "#pragma once\nnamespace codetta::host {\nstruct View {\n  int size;\n};\n}\n"}};
   job.exports = "{ global: chosen; local: *; };\n";
-  const auto built = toolchain::build_library(compiler(), job, {}, 1);
-  ASSERT_TRUE(built) << built.error().render();
-  const auto folder = base::TemporaryDirectory::make("/tmp", "codetta-together-");
-  ASSERT_TRUE(folder);
-  const std::string path = folder->path() + "/libchosen.so";
-  ASSERT_TRUE(base::write_file_atomically(path, built->bytes));
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(handle, nullptr) << ::dlerror();
-  void* symbol = ::dlsym(handle, "chosen");
-  ASSERT_NE(symbol, nullptr);
-  EXPECT_EQ(reinterpret_cast<int (*)()>(symbol)(), 42);
-  ::dlclose(handle);
+  expect_calls(job, {{"chosen", 42}});
 }
 
 // A compiler that the machine ends says nothing about what it was given.

@@ -222,6 +222,14 @@ def no_room(folder, cache):
             FAILURES.append(f"--out under a limit of the size of files: {done.returncode} {done.stderr} {list(folder.iterdir())}")
 
 
+def has_bytes(folder):
+    """Not the empty file by which a build looks in front of all work whether it may write there."""
+    try:
+        return any(path.stat().st_size > 0 for path in folder.iterdir())
+    except FileNotFoundError:  # renamed meanwhile
+        return False
+
+
 def interrupted_build(folder, cache):
     """A signal that comes while the files of a library are written leaves all of them; one before, none."""
     program, slow = folder / "q.py", folder / "slow.so"
@@ -235,7 +243,7 @@ def interrupted_build(folder, cache):
         command = [COMMAND, "build", program, "-o", made / "libq.so", *cache]
         with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as building:
             if delay:
-                wait_for(lambda: list(made.iterdir()))
+                wait_for(lambda: has_bytes(made))
             time.sleep(delay)
             building.send_signal(signal.SIGINT)
             said = building.communicate(timeout=120)

@@ -2,6 +2,7 @@
 // Symbolic integers: canonical forms, exact simplification, text, faults; and random expressions against evaluation of
 // the expression as written.
 #include "types/dim.hpp"
+#include "types/dim_multiple.hpp"
 #include "types/dim_substitute.hpp"
 
 #include <gtest/gtest.h>
@@ -22,6 +23,18 @@ Dim parse(std::string_view text) {
   return d.value_or(Dim::faulty(DimFault::overflow));
 }
 std::string canonical(std::string_view text) { return parse(text).to_string(); }
+
+TEST(Dim, MultiplesOfASymbol) {
+  const auto text_of = [](const Dim& dim) {
+    const auto multiple = as_multiple(dim);
+    return multiple ? std::to_string(multiple->factor) + " " + multiple->symbol : std::string();
+  };
+  const Dim n = Dim::symbol("n"), m = Dim::symbol("m"), two = Dim::constant(2);
+  EXPECT_EQ(text_of(n), "1 n");
+  EXPECT_EQ(text_of(two * n + n), "3 n");
+  for (const Dim& other : {two, n + two, n * m, n * n, n + m, -n, floordiv(n, two), two * floordiv(n, two)})
+    EXPECT_EQ(text_of(other), "") << other.to_string();
+}
 
 TEST(Dim, CanonicalForms) {
   const std::pair<const char*, const char*> cases[] = {
