@@ -209,6 +209,14 @@ inline Status check_count(const Tensor* tensors, i32 count, i32 wanted) {
   return fail(bad_argument, "E0208: %d tensors are given, and the program takes %d", count, wanted);
 }
 
+// A size that chooses between kernels: of a dim counted from the last one, since others of size 1 may stand in front. 0
+// where a call names no such tensor or dim, which the program that is chosen says.
+inline i64 size_in(const Tensor* tensors, i32 count, i32 tensor, i32 from_last) {
+  if (tensors == nullptr || tensor >= count) return 0;
+  const Tensor& one = tensors[tensor];
+  return from_last < one.rank && one.rank <= max_rank ? one.shape[one.rank - 1 - from_last] : 0;
+}
+
 inline Status take_tensor(View& view, const Tensor& tensor, const char* name) {
   if (tensor.rank < 0 || tensor.rank > max_rank)
     return fail(bad_argument, "E0601: %s has %d dimensions; 0 to %d are possible", name, tensor.rank, max_rank);

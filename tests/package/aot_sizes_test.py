@@ -138,6 +138,33 @@ class Made(unittest.TestCase):
         same = codetta("build", WORK / "by_both.py", "-o", both, *constant, "--hint", "batch=512,513", "--show").stdout
         self.assertNotIn("by sizes", same)
 
+    def test_a_size_of_which_there_are_multiples_alone(self):
+        """Tensors say the size that the caller says, in whichever dims: both calls take the kernels that the workspace is for."""
+        text = "def half(v: f32[4], x: f32['2*h', 512], w: f32[512, 384]):\n    y = softmax(x @ w)\n    z = v * 2.0\n    return y, z\n"
+        path, _ = build(text, "half", "--target", "cpu:avx2", "--threads", "2", "--hint", "h=1,64")
+        table = json.loads((WORK / "half.json").read_text())["programs"][0]["by_size"]
+        self.assertEqual((table["sizes"], table["chosen"]), ([{"name": "h", "for": [1, 64], "up_to": [8]}], [0, 1]))
+        library, n = Library(path, "half"), ctypes.c_int64
+        v, w = floats(4), floats(512 * 384)
+        w[:] = [random.gauss(0, 1) for _ in w]
+        for h in (1, 5, 8, 9):
+            x, results = floats(2 * h * 512), []
+            x[:] = [random.gauss(0, 1) for _ in x]
+            size = library("half_workspace_size", n(h))
+            space = ctypes.create_string_buffer(size + 64)
+            memory = ctypes.addressof(space) + -ctypes.addressof(space) % 64
+            for front in (None, (), (1,), (1, 1)):
+                y, z = floats(2 * h * 384), floats(4)
+                if front is None:
+                    self.assertEqual(library("half", v, x, w, y, z, n(h), None), 0, library.text())
+                else:
+                    tensors = (Tensor * 5)(tensor(v, (4,)), tensor(x, (*front, 2 * h, 512)), tensor(w, (512, 384)),
+                                           tensor(y, (*front, 2 * h, 384)), tensor(z, (4,)))
+                    status = library("half_tensors", tensors, ctypes.c_int32(5), ctypes.c_void_p(memory), n(size), None)
+                    self.assertEqual(status, 0, f"{h}, {front}: {library.text()}")
+                results.append(bytes(y))
+            self.assertEqual(results, results[:1] * 4, h)
+
     def test_tables_of_two_sizes(self):
         """Two sizes with hints, products in a loop and in branches: every call computes the bits of a library for its sizes alone."""
         text = ("def more(i, x, w):\n    return i < 2\n"

@@ -2,10 +2,12 @@
 // One function for several programs: it looks at the sizes of a call, and hands it on; where the kernels of that
 // program rely on more alignment than the tensors have, which is known before anything is enqueued, to another one.
 #include <algorithm>
+#include <optional>
 
 #include "base/code_writer.hpp"
 #include "emit/host/devices.hpp"
 #include "emit/host/steps.hpp"
+#include "types/dim_multiple.hpp"
 
 namespace codetta::emit::host {
 
@@ -234,9 +236,9 @@ class TablePrinter {
     // What is not as it has to be is said by the program that is called.
     std::string arguments;
     for (size_t a = 0; a < table_.axes.size(); ++a) {
-      const auto [tensor, dim] = tensor_with(table_.axes[a].symbol);
-      out_.line("const i64 s", a, " = tensors != nullptr && count > ", tensor, " && tensors[", tensor, "].rank > ", dim,
-                " ? tensors[", tensor, "].shape[", dim, "] : 0;");
+      const Place place = place_of(table_.axes[a].symbol);
+      out_.line("const i64 s", a, " = size_in(tensors, count, ", place.tensor, ", ", place.from_last, ")",
+                place.factor == 1 ? std::string() : " / " + std::to_string(place.factor), ";");
       arguments += (a == 0 ? "s" : ", s") + std::to_string(a);
     }
     print_calls("choose(" + arguments + ")", "tensors", "tensors, count, workspace, workspace_bytes, stream");
@@ -262,15 +264,23 @@ class TablePrinter {
     });
   }
 
-  // The first argument, and its dim, that has just this size.
-  [[nodiscard]] std::pair<size_t, size_t> tensor_with(const std::string& symbol) const {
+  // The first argument, and its dim, that has just this size, or else a multiple of it.
+  struct Place {
+    size_t tensor = 0, from_last = 0;
+    int64_t factor = 1;
+  };
+  [[nodiscard]] Place place_of(const std::string& symbol) const {
+    std::optional<Place> found;
     for (size_t i = 0; i < signature_.arguments.size(); ++i) {
       const auto& shape = program_.package->buffers[signature_.arguments[i]].shape;
       for (size_t d = 0; d < shape.size(); ++d) {
-        if (shape[d].as_symbol() == symbol) return {i, d};
+        const auto multiple = types::as_multiple(shape[d]);
+        if (!multiple || multiple->symbol != symbol || (found && multiple->factor != 1)) continue;
+        found = Place{i, shape.size() - 1 - d, multiple->factor};
+        if (multiple->factor == 1) return *found;
       }
     }
-    return {0, 0};
+    return found.value_or(Place());
   }
 
   const Library& library_;
