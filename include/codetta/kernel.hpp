@@ -68,8 +68,8 @@ struct ContextOptions {
   // "dump:plan,time:passes,explain:fusion"; "skip:PASS" leaves a pass out, "stop:PASS" those behind it. CODETTA_DEBUG
   std::string debug{};
   std::function<void(std::string_view)> log{};  // one line at a time; called from any thread
-  // When it becomes true, compilers that run for this context end within about 20 ms and what needed them is E0510;
-  // must outlive the context.
+  // When it becomes true, compilers that run for this context end within about 20 ms, and the oracle's checks soon;
+  // what needed them is E0510. Must outlive the context.
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -297,7 +297,7 @@ struct TuneProgress {
   double best_microseconds = 0;
 };
 struct TuneOptions {
-  double budget_seconds = 30;  // above 0
+  double budget_seconds = 30;  // above 0; of compiling, running and timing: what the oracle takes comes on top
   // At least 1. For a GPU at most half of them, but two, are the tiles that discovery expects to be fastest; the others
   // are found near the fastest of those that have been timed, among all configurations of its family.
   size_t max_candidates = 16;

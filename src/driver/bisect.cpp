@@ -133,6 +133,13 @@ std::string report_text(const BisectReport& report, size_t passes) {
          fmt::format("the first wrong step is {}\n", place_text(report.steps[static_cast<size_t>(report.first_wrong)]));
 }
 
+// Of a run, which what the oracle knows of branches and loops comes with.
+Error bisect_cancelled() {
+  return diag::error(diag::Code::compile_cancelled, "the search for the wrong step was cancelled")
+      .reason("the context's cancel flag was set")
+      .help("start it again when you want it");
+}
+
 // The first pass that is wrong, and the optimized graph.
 struct Passes {
   std::string wrong;
@@ -193,6 +200,7 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
               oracle_inputs(graph, arguments, device != nullptr ? &copies : nullptr));
   oracle::OracleOptions how = program_options(target, graph, program.numerics(), shapes.symbols);
   how.seed = options.seed;
+  how.goes_on = until_cancelled(state);
   CODETTA_TRY(how.functions, functions_of(options.given));
   add_given_sizes(graph, options.given, how.sizes);
   CODETTA_TRY(const Passes passes, compare_passes(graph, target, state.debug.passes, inputs, how));
@@ -223,6 +231,7 @@ Result<BisectReport> bisect(const Program& program, const std::vector<NamedArgum
   run.observed = Observed::values;
   run.observer = [&](const StepRecord& record) -> Result<void> {
     if (options.run.observer) CODETTA_CHECK_OK(options.run.observer(record));
+    if (how.goes_on && !how.goes_on()) return bisect_cancelled();
     CODETTA_CHECK_OK(nested.see(record));
     if (record.written.empty()) return {};
     const bool inside = records.known(record.step).list.has_value();

@@ -19,6 +19,7 @@
 #include "driver/kernel_state.hpp"
 #include "driver/program_times.hpp"
 #include "driver/sampler.hpp"
+#include "driver/stopping.hpp"
 #include "driver/trial.hpp"
 #include "driver/tuning_data.hpp"
 #include "emit/package.hpp"
@@ -93,7 +94,6 @@ Error stopped_early() {
       .reason("whoever asked for it, or its budget, says so")
       .help("what was measured is kept; start it again for the rest");
 }
-bool is_stop(const Error& error) { return error.code() == static_cast<uint16_t>(diag::Code::compile_cancelled); }
 
 class Tuner {
  public:
@@ -112,7 +112,7 @@ class Tuner {
   Result<ProductTimes> run() {
     trials_.begin();
     if (auto done = tune(); !done) {
-      if (!is_stop(done.error())) return done.error();
+      if (!was_cancelled(done.error())) return done.error();
       stopped_ = true;
       times_.results.insert(times_.results.end(), unfinished_.begin(), unfinished_.end());
       if (times_.results.empty() && judging_ > 0)
@@ -160,6 +160,7 @@ class Tuner {
     return {};
   }
 
+  BudgetClock& clock() { return how_.clock != nullptr ? *how_.clock : own_clock_; }
   void add_note(const std::string& text) {
     if (times_.note.find(text) == std::string::npos) times_.note += (times_.note.empty() ? "" : "; ") + text;
   }
@@ -273,9 +274,9 @@ class Tuner {
     CODETTA_CHECK_OK(ask(name_));
     CODETTA_CHECK_OK(data_.begin_checked());
     CODETTA_CHECK_OK(run_through(trial));
-    const auto start = Clock::now();
-    auto wrong = data_.judge(*trial.execution);
-    judging_ += since(start);
+    const BudgetClock::Pause pause(clock());
+    auto wrong = data_.judge(*trial.execution, now_and_then([&] { return bool(ask(name_)); }));
+    judging_ += pause.so_far();
     return wrong;
   }
 
@@ -366,7 +367,7 @@ class Tuner {
       return std::max(a.together, a.apart) > std::max(b.together, b.apart);
     });
     for (const plan::Decision& asked : open) {
-      if (since(start_) >= how_.seconds) {
+      if (clock().gone() >= how_.seconds) {
         add_note("the budget ended before all decisions were measured");
         break;
       }
@@ -616,7 +617,7 @@ class Tuner {
   std::vector<TuneResult> unfinished_;  // of the kernel that is being timed, kept so far
   double judging_ = 0;                  // seconds
   bool stopped_ = false;
-  const Clock::time_point start_ = Clock::now();
+  BudgetClock own_clock_;
 };
 
 }  // namespace

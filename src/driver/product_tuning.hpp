@@ -10,6 +10,7 @@
 #include "driver/build_constants.hpp"
 #include "driver/context.hpp"
 #include "driver/program_state.hpp"
+#include "driver/stopping.hpp"
 #include "driver/tuning_record.hpp"
 #include "plan/plan.hpp"
 
@@ -29,6 +30,7 @@ struct ProductTuning {
   std::function<Result<plan::Plan>(const plan::Choices&)> planned{};
   // Asked between runs; false: it ends, with what is measured. `microseconds`: of what was just timed, else 0.
   std::function<bool(const std::string& kernel, double microseconds)> goes_on{};
+  BudgetClock* clock = nullptr;  // stands while the oracle computes, when `goes_on` is asked, too; null: a new one
   std::function<void(const std::string& line)> tell{};
   std::function<void(const TuningChanges& changes)> keep{};  // as soon as something is known
 };

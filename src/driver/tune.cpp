@@ -13,6 +13,7 @@
 #include "driver/kernel_state.hpp"
 #include "driver/rotation.hpp"
 #include "driver/sampler.hpp"
+#include "driver/stopping.hpp"
 #include "driver/trial.hpp"
 #include "driver/tune_search.hpp"
 #include "driver/tuning_record.hpp"
@@ -129,6 +130,7 @@ class Tuning {
   TuneProgress progress_;
   std::string note_;
   Clock::time_point start_ = Clock::now();
+  driver::BudgetClock clock_;  // stands while the oracle computes
 };
 
 bool Tuning::goes_on(const std::string& kernel, double measured) {
@@ -138,7 +140,7 @@ bool Tuning::goes_on(const std::string& kernel, double measured) {
     progress_.best = kernel;
     progress_.best_microseconds = measured;
   }
-  const bool in_budget = seconds_since(start_) < options_.budget_seconds;
+  const bool in_budget = clock_.gone() < options_.budget_seconds;
   return (!options_.progress || options_.progress(progress_)) && in_budget;
 }
 
@@ -309,14 +311,22 @@ Result<TuneReport> Tuning::run() {
     CODETTA_CHECK_OK(wait());
     trials_.begin();
   }
-  CODETTA_TRY(const driver::Verification expected,
-              driver::Verification::make(arguments_, {}, found_.target, 1, context_));
   CODETTA_TRY(const driver::HostCopies before, contents_before(found_.problem, device_.get()));
-  if (device_) {
-    CODETTA_TRY(rotation_, driver::Rotation::make(arguments_, device_));
+  const auto told = driver::now_and_then([&] { return !options_.progress || options_.progress(progress_); });
+  std::optional<driver::BudgetClock::Pause> pause(clock_);
+  auto expected = driver::Verification::make(arguments_, {}, found_.target, 1, context_, false, told);
+  bool stopped = !expected;
+  if (!expected && !driver::was_cancelled(expected.error())) return std::move(expected).error();
+  if (stopped)
+    note_ = fmt::format("it ended before a candidate was timed: the oracle took {:.1f} s to check", pause->so_far());
+  pause.reset();
+  if (!stopped) {
+    if (device_) {
+      CODETTA_TRY(rotation_, driver::Rotation::make(arguments_, device_));
+    }
+    CODETTA_TRY(const bool whole, search(*expected, before));
+    stopped = !whole;
   }
-  CODETTA_TRY(const bool whole, search(expected, before));
-  bool stopped = !whole;
 
   trials_.finish();
 

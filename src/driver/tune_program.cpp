@@ -16,6 +16,7 @@
 #include "driver/planned_graph.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/program_state.hpp"
+#include "driver/stopping.hpp"
 #include "driver/trial.hpp"
 #include "driver/tune_whole.hpp"
 #include "driver/user_calls.hpp"
@@ -34,7 +35,6 @@ bool is_its_own(const Error& error) {
   return error.family() != ErrorFamily::Environment ||
          error.code() == static_cast<uint16_t>(diag::Code::compile_rejected);
 }
-bool was_cancelled(const Error& error) { return error.code() == static_cast<uint16_t>(diag::Code::compile_cancelled); }
 
 class ProgramTuning {
  public:

@@ -49,6 +49,7 @@ Result<TuneReport> tune_whole(const Program& program, const std::vector<NamedArg
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto gone_by = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  BudgetClock clock;  // stands while the oracle computes
   ContextState& state = *context.shared_state();
   const ProgramState& made = *Program::Access::state(program);
   const std::string& name = made.function.name;
@@ -107,8 +108,9 @@ Result<TuneReport> tune_whole(const Program& program, const std::vector<NamedArg
         progress.best_microseconds = microseconds;
       }
     }
-    return (!options.progress || options.progress(progress)) && gone_by() < options.budget_seconds;
+    return (!options.progress || options.progress(progress)) && clock.gone() < options.budget_seconds;
   };
+  how.clock = &clock;
   how.keep = [&](const TuningChanges& changes) { keep_program_times(state, made, target, sizes, changes); };
   auto times = tune_products(plan, how, state);
   if (!times && times.error().code() == static_cast<uint16_t>(diag::Code::guard_failed)) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -232,7 +233,7 @@ Result<std::vector<Tensor>> TuningData::results(const Execution& execution) cons
   return all;
 }
 
-Result<VerifyReport> TuningData::verified(const Execution& execution) const {
+Result<VerifyReport> TuningData::verified(const Execution& execution, std::function<bool()> goes_on) const {
   std::vector<NamedArgument> arguments = arguments_;
   VerifyOptions options;
   for (NamedArgument& argument : arguments) {
@@ -257,7 +258,7 @@ Result<VerifyReport> TuningData::verified(const Execution& execution) const {
     }
     options.before.emplace_back(name, view);
   }
-  return verify_program(*program_, arguments, target_, options, *context_);
+  return verify_program(*program_, arguments, target_, options, *context_, std::move(goes_on));
 }
 
 Result<bool> TuningData::is_known(const Execution& execution) {
@@ -273,15 +274,17 @@ Result<void> TuningData::take_as_right(const Execution& execution) {
   return {};
 }
 
-Result<std::string> TuningData::judge(const Execution& execution) {
+Result<std::string> TuningData::judge(const Execution& execution, std::function<bool()> goes_on) {
   constexpr size_t most_kept = 4;
   CODETTA_TRY(std::vector<Tensor> made, results(execution));
   for (const std::vector<Tensor>& known : right_) {
     if (same_bits(known, made)) return std::string();
   }
   using Verdict = VerifyReport::Verdict;
-  const Result<VerifyReport> report = verified(execution);
-  if (!report && report.error().code() == static_cast<uint16_t>(diag::Code::device_failed)) return report.error();
+  const Result<VerifyReport> report = verified(execution, std::move(goes_on));
+  const auto failed_by = [&](diag::Code code) { return report.error().code() == static_cast<uint16_t>(code); };
+  if (!report && (failed_by(diag::Code::device_failed) || failed_by(diag::Code::compile_cancelled)))
+    return report.error();
   const bool passes = report && report->verdict == Verdict::Pass;
   if (report && report->verdict == Verdict::Fail) return "wrong result: " + report->text;
   if (!passes && judged_ && trusted_) {

@@ -2,6 +2,7 @@
 // What a program runs on while its kernels are tuned, and whether what it computes there is right.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,7 +32,8 @@ class TuningData {
   // the oracle's bound, or have the bits of ones that are; else what is wrong. The first one is told to be as good as
   // it gets where the oracle has no judgement of it: then others have to agree with it but for rounding.
   Result<void> begin_checked() const;
-  Result<std::string> judge(const Execution& execution);
+  // Errors: E0510 `goes_on` said no while the oracle computed, or the context is cancelled; E0644.
+  Result<std::string> judge(const Execution& execution, std::function<bool()> goes_on);
   // Results with these bits pass from now on.
   Result<void> take_as_right(const Execution& execution);
   // Whether the results of the run have the bits of ones that were judged to be right.
@@ -59,7 +61,7 @@ class TuningData {
   [[nodiscard]] int64_t room_for(const types::Dim& size) const;
   [[nodiscard]] bool is_donated(const std::string& name) const;
   Result<std::vector<Tensor>> results(const Execution& execution) const;
-  Result<VerifyReport> verified(const Execution& execution) const;
+  Result<VerifyReport> verified(const Execution& execution, std::function<bool()> goes_on) const;
 
   const Program* program_;
   Target target_;

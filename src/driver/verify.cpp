@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // verify: what a run left in memory against the oracle.
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -95,8 +97,8 @@ Result<void> check_before(const Problem& problem, const std::vector<std::pair<st
 
 Result<Verification> Verification::make(const GemmArguments& arguments,
                                         const std::vector<std::pair<std::string, TensorView>>& before,
-                                        const Target& target, uint64_t seed, ContextState& context,
-                                        bool former_needed) {
+                                        const Target& target, uint64_t seed, ContextState& context, bool former_needed,
+                                        std::function<bool()> goes_on) {
   Verification made;
   CODETTA_TRY(made.problem_, make_problem(arguments));
   const Problem& problem = made.problem_;
@@ -127,8 +129,15 @@ Result<Verification> Verification::make(const GemmArguments& arguments,
   if (target.backend == Backend::cpu) options.isa = target.isa;
   options.contraction = !arguments.strict;
   options.seed = seed;
+  options.goes_on = until_cancelled(context, std::move(goes_on));
   CODETTA_TRY(made.expected_, oracle::evaluate(problem.bound, inputs, options));
   return made;
+}
+
+std::function<bool()> until_cancelled(const ContextState& context, std::function<bool()> also) {
+  const std::atomic<bool>* cancel = context.options.cancel;
+  if (cancel == nullptr) return also;
+  return [cancel, also = std::move(also)] { return !cancel->load(std::memory_order_relaxed) && (!also || also()); };
 }
 
 void permit(MathMode math, oracle::OracleOptions& how) {

@@ -180,7 +180,8 @@ Result<VerifyReport> verify(const Program& program, const std::vector<NamedArgum
 }
 
 Result<VerifyReport> driver::verify_program(const Program& program, const std::vector<NamedArgument>& arguments,
-                                            const Target& wanted, const VerifyOptions& options, ContextState& state) {
+                                            const Target& wanted, const VerifyOptions& options, ContextState& state,
+                                            std::function<bool()> goes_on) {
   const ir::Graph& graph = Program::Access::state(program)->graph;
   CODETTA_TRY(const Target target, resolve_target(state, wanted));
   CODETTA_TRY(const ProgramShapes shapes, program.shapes(arguments));
@@ -211,6 +212,7 @@ Result<VerifyReport> driver::verify_program(const Program& program, const std::v
   }
   oracle::OracleOptions how = program_options(target, graph, program.numerics(), shapes.symbols);
   how.seed = options.seed;
+  how.goes_on = until_cancelled(state, std::move(goes_on));
   CODETTA_TRY(how.functions, functions_of(options.given));
   how.functions_given = true;
   add_given_sizes(graph, options.given, how.sizes);

@@ -135,7 +135,8 @@ void Evaluator<T>::matmul_real(ir::NodeId of_a, ir::NodeId of_b, int64_t step, B
     if (!points) fa.keep_magnitudes(), fb.keep_magnitudes();
     for (size_t item = 0; item < items.size(); ++item) {
       if (whole) sums.clear(m * n, points);
-      sums.add(fa, items[item].a, fb, items[item].b, slice_a.count, whole ? 0 : item * m * n);
+      if (!sums.add(fa, items[item].a, fb, items[item].b, slice_a.count, whole ? 0 : item * m * n, *problem_.pulse))
+        return;  // run() tells
       if (whole) finish(item, 0);
     }
   });
@@ -155,6 +156,7 @@ void Evaluator<T>::matmul_int(ir::NodeId of_a, ir::NodeId of_b, int64_t step, Bl
   for_each_slice(of_a, of_b, step, [&](const Slice<T>& a, const Slice<T>& b) {
     for (size_t item = 0; item < items.size(); ++item) {
       for (size_t i = 0; i < m; ++i) {
+        if (!problem_.pulse->beats(static_cast<int64_t>(n * a.count))) return;  // run() tells
         std::fill(row.begin(), row.end(), 0);
         std::fill(vague.begin(), vague.end(), uint8_t{0});
         for (size_t p = 0; p < a.count; ++p) {

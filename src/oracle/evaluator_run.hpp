@@ -162,6 +162,8 @@ Result<void> Evaluator<T>::run(std::span<const ir::NodeId> roots) {
   for (const ir::NodeId root : roots) last[root.index()] = UINT32_MAX;
   for (const ir::NodeId id : order) {
     evaluate(id);
+    const auto elements = static_cast<int64_t>(blocks_[id.index()].reals.size() + blocks_[id.index()].ints.size());
+    if (!problem_.pulse->beats(64 * (1 + elements)) && !failure_) failure_ = stopped_error();
     if (failure_) return *std::move(failure_);
     for (const ir::NodeId operand : graph_.operands(id)) {
       if (last[operand.index()] == id.index()) blocks_[operand.index()] = {};

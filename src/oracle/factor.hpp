@@ -5,6 +5,7 @@
 
 #include "oracle/block.hpp"
 #include "oracle/exactness.hpp"
+#include "oracle/pulse.hpp"
 
 namespace codetta::oracle {
 
@@ -90,13 +91,14 @@ struct Factor {
   }
 };
 
-// c += a b.
+// c += a b. False: it was stopped.
 template <class T>
-void multiply(const T* a, const T* b, T* c, size_t m, size_t n, size_t k) {
+bool multiply(const T* a, const T* b, T* c, size_t m, size_t n, size_t k, Pulse& pulse) {
   constexpr size_t block = 64;
   for (size_t k0 = 0; k0 < k; k0 += block) {
     const size_t k1 = std::min(k, k0 + block);
     for (size_t i = 0; i < m; ++i) {
+      if (!pulse.beats(static_cast<int64_t>((k1 - k0) * n))) return false;
       T* row = c + i * n;
       for (size_t p = k0; p < k1; ++p) {
         const T x = a[i * k + p];
@@ -105,6 +107,7 @@ void multiply(const T* a, const T* b, T* c, size_t m, size_t n, size_t k) {
       }
     }
   }
+  return true;
 }
 
 // Of elements of the result, over what K has had so far.
@@ -119,16 +122,18 @@ struct Sums {
     plain.assign(points ? 0 : count, T(0));
     within.clear();
   }
-  // m x n elements from `at` on, of items item_a and item_b of the slices that were taken last.
-  void add(const Factor<T>& a, size_t item_a, const Factor<T>& b, size_t item_b, size_t k, size_t at) {
+  // m x n elements from `at` on, of items item_a and item_b of the slices that were taken last. False: it was stopped.
+  bool add(const Factor<T>& a, size_t item_a, const Factor<T>& b, size_t item_b, size_t k, size_t at, Pulse& pulse) {
     const size_t m = a.of.lines, n = b.of.lines, from_a = item_a * m * k, from_b = item_b * n * k;
     const bool infinite = !a.finite || !b.finite || !within.empty();
     std::vector<T> before;
     if (infinite) before.assign(most.data() + at, most.data() + at + m * n);
-    multiply(a.middle.data() + from_a, b.middle.data() + from_b, sum.data() + at, m, n, k);
-    multiply(a.most.data() + from_a, b.most.data() + from_b, most.data() + at, m, n, k);
-    if (!plain.empty()) multiply(a.magnitude.data() + from_a, b.magnitude.data() + from_b, plain.data() + at, m, n, k);
-    if (!infinite) return;
+    const auto product = [&](const std::vector<T>& x, const std::vector<T>& y, std::vector<T>& to) {
+      return multiply(x.data() + from_a, y.data() + from_b, to.data() + at, m, n, k, pulse);
+    };
+    if (!product(a.middle, b.middle, sum) || !product(a.most, b.most, most)) return false;
+    if (!plain.empty() && !product(a.magnitude, b.magnitude, plain)) return false;
+    if (!infinite) return true;
     // What no infinity was in and is infinite is beyond T.
     if (within.empty()) within.assign(most.size(), std::numeric_limits<T>::infinity());
     for (size_t i = 0; i < m; ++i) {
@@ -137,11 +142,12 @@ struct Sums {
         T& finite = within[at + i * n + j];
         if (std::isfinite(before[i * n + j])) finite = before[i * n + j];
         for (size_t p = 0; p < k; ++p) {
-          const T product = a.most[from_a + i * k + p] * b.most[from_b + p * n + j];
-          if (std::isfinite(product)) finite += product;
+          const T term = a.most[from_a + i * k + p] * b.most[from_b + p * n + j];
+          if (std::isfinite(term)) finite += term;
         }
       }
     }
+    return true;
   }
 };
 

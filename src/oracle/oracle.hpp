@@ -52,6 +52,7 @@ struct OracleOptions {
   std::map<std::string, int64_t, std::less<>> sizes;
   bool clamp_indices = false;                 // an index out of range is taken as the nearest one; else an error
   int64_t max_iterations = int64_t{1} << 16;  // of one loop
+  std::function<bool()> goes_on{};            // asked now and then, about each millisecond; false ends with E0510
 };
 
 // One element of an output, as stored. Integers and bool: exact_low..exact_high (payloads of types::Scalar); floats:
@@ -85,7 +86,8 @@ struct OracleResult {
 
 // `inputs` by graph input. Errors: E0208 (count), E0221 (shape or dtype does not fit), E0606 (the problem is too large
 // for memory), E0610 (a size from a value) and E0618 (an index out of range), both where every admissible way meets it,
-// E0651 (a loop that does not end), E0311 (an extern function without a meaning, a size that is not certain).
+// E0510 (goes_on() said no), E0651 (a loop that does not end), E0311 (an extern function without a meaning, a size that
+// is not certain).
 Result<OracleResult> evaluate(const ir::Graph& graph, std::span<const OracleInput> inputs,
                               const OracleOptions& options = {});
 

@@ -236,12 +236,13 @@ Result<Problem> make_problem(const ir::Graph& graph, std::span<const OracleInput
   };
   CODETTA_CHECK_OK(add_sizes(graph, options, size_of, symbols));
   CODETTA_CHECK_OK(check_slices(graph, symbols));
-  return complete({&graph, inputs, options, {}, {}, {}, {}, false, std::move(symbols)});
+  return complete(
+      {&graph, inputs, options, {}, {}, {}, {}, false, std::move(symbols), std::make_shared<Pulse>(options.goes_on)});
 }
 
 Result<Problem> make_child_problem(const ir::Graph& graph, const Problem& outer, ir::SymbolBindings symbols) {
   CODETTA_CHECK_OK(check_slices(graph, symbols));
-  return complete({&graph, {}, outer.options, {}, {}, {}, {}, false, std::move(symbols)});
+  return complete({&graph, {}, outer.options, {}, {}, {}, {}, false, std::move(symbols), outer.pulse});
 }
 
 std::vector<bool> mixed_classes(const Problem& problem, NodeId root) {

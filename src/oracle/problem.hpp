@@ -6,10 +6,12 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <memory>
 
 #include "ir/bind.hpp"
 #include "oracle/block.hpp"
 #include "oracle/oracle.hpp"
+#include "oracle/pulse.hpp"
 
 namespace codetta::oracle {
 
@@ -24,6 +26,7 @@ struct Problem {
   std::array<Accuracy, types::all_ops().size()> f32_accuracy{}, f64_accuracy{};
   bool wide = false;  // computes in f64 somewhere
   ir::SymbolBindings symbols;
+  std::shared_ptr<Pulse> pulse;  // shared with the graphs inside
 
   [[nodiscard]] const Sizes& size(ir::NodeId id) const { return sizes[id.index()]; }
 };

@@ -31,6 +31,12 @@ Error unknown_function_error(const ir::Graph& graph, ir::NodeId node, const std:
           "has the same work as operations");
 }
 
+Error stopped_error() {
+  return diag::error(diag::Code::compile_cancelled, "the check by the oracle was cancelled")
+      .reason("the context's cancel flag was set")
+      .help("start it again when you want it; a smaller problem takes less");
+}
+
 bool ends_runs(const Error& error) {
   const auto is = [&](diag::Code code) { return error.code() == static_cast<uint16_t>(code); };
   return is(diag::Code::guard_failed) || is(diag::Code::index_range);

@@ -13,6 +13,8 @@ namespace codetta::oracle {
 Error index_error(const ir::Graph& graph, ir::NodeId node, Wide index, int64_t size, const Sizes& at);
 Error loop_error(const ir::Graph& graph, ir::NodeId node, int64_t iterations);
 Error unknown_function_error(const ir::Graph& graph, ir::NodeId node, const std::string& name);
+// OracleOptions::goes_on said no.
+Error stopped_error();
 // Whether every run that computes the value ends with this error, too. What only the oracle does not know is none.
 bool ends_runs(const Error& error);
 

@@ -3,12 +3,16 @@
 // one: what is taken is what the report says.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "base/files.hpp"
 #include "driver/planned_graph.hpp"
 #include "driver/program_times.hpp"
+#include "driver/stopping.hpp"
 #include "opt/passes.hpp"
 #include "plan/explain.hpp"
 #include "support/random_program.hpp"
@@ -143,7 +147,56 @@ TEST_F(ProgramTimes, WhatWasMeasuredBeforeAStopStays) {
   EXPECT_EQ(results_by_oracle(made, arguments(24), 24, tuning), "");
 }
 
-// The oracle's check of what is planned counts as tuning, and may be all that there is time for.
+// While the oracle computes, the clock of the budget stands.
+TEST_F(ProgramTimes, TheBudgetCountsNoChecks) {
+  driver::BudgetClock clock;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double before = clock.gone();
+  EXPECT_GE(before, 0.02);
+  double stood = 0;
+  {
+    const driver::BudgetClock::Pause pause(clock);
+    const double at_first = clock.gone();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(clock.gone(), at_first);
+    stood = pause.so_far();
+  }
+  EXPECT_GE(stood, 0.02);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_GE(clock.gone(), before + 0.02);
+}
+
+// The oracle asks, too: one that is stopped there has measured nothing, and says by what the time went.
+TEST_F(ProgramTimes, TheOracleCanBeStopped) {
+  Context tuning = context("oracle", true);
+  const Tensor a = Tensor::make(f32, {256, 320}).value(), b = Tensor::make(f32, {320, 256}).value(),
+               d = Tensor::make(f32, {256, 256}).value();
+  fill_random(a.view(), 1);
+  fill_random(b.view(), 2);
+  const GemmArguments gemm{.A = a.view(), .B = b.view(), .out = d.view()};
+  int asked = 0;
+  TuneOptions options{.budget_seconds = 120};
+  options.progress = [&](const TuneProgress&) { return ++asked < 1; };
+  const auto report = tune(gemm, Target::host(), options, tuning);
+  ASSERT_TRUE(report) << report.error().render();
+  EXPECT_EQ(asked, 1) << "nothing is asked behind a no";
+  EXPECT_FALSE(report->complete);
+  EXPECT_TRUE(report->results.empty());
+  EXPECT_NE(report->note.find("before a candidate was timed: the oracle took "), std::string::npos) << report->note;
+
+  std::atomic<bool> cancel = true;
+  ContextOptions cancelled;
+  cancelled.cache_enabled = false;
+  cancelled.no_compiler = true;
+  cancelled.cancel = &cancel;
+  Context checking = Context::make(cancelled).value();
+  const auto verdict = verify(gemm, Target::host(), {}, checking);
+  ASSERT_FALSE(verdict);
+  EXPECT_NE(verdict.error().render().find("error[E0510]: the check by the oracle was cancelled"), std::string::npos)
+      << verdict.error().render();
+}
+
+// The oracle's check of what is planned may be all that there is time for.
 TEST_F(ProgramTimes, WhatTheTimeWentByIsSaid) {
   Context tuning = context("checked", true);
   TuneOptions options{.budget_seconds = 120};

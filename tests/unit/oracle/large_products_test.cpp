@@ -246,5 +246,31 @@ TEST(LargeProducts, LongLinesAndManyItemsAreReadInParts) {
 }
 #endif
 
+// A product of reals is asked between its rows, one of integers, too, and all else between values.
+TEST(Stopping, IsAskedInsideOfAProduct) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::i8}) {
+    Data a(dtype, {256, 256}), b(dtype, {256, 256});
+    a.fill_integers(1, -3, 3);
+    b.fill_integers(2, -3, 3);
+    Maker maker({&a, &b});
+    const DType accumulator = dtype == DType::i8 ? DType::i32 : dtype;
+    maker.output(maker.add(Op::matmul, {maker.input(0), maker.input(1)}, ir::MatmulAttr{accumulator}), accumulator);
+    Result<ir::Graph> graph = std::move(maker.builder()).finish();
+    ASSERT_TRUE(graph);
+    const OracleInput inputs[] = {a.view(), b.view()};
+    int asked = 0, most = 1 << 20;
+    OracleOptions options;
+    options.goes_on = [&] { return ++asked < most; };
+    ASSERT_TRUE(evaluate(*graph, inputs, options));
+    EXPECT_GE(asked, 15);
+    most = asked / 2;
+    asked = 0;
+    const auto stopped = evaluate(*graph, inputs, options);
+    ASSERT_FALSE(stopped);
+    EXPECT_EQ(stopped.error().code(), static_cast<uint16_t>(diag::Code::compile_cancelled));
+    EXPECT_EQ(asked, most) << "it ends with the first no";
+  }
+}
+
 }  // namespace
 }  // namespace codetta::oracle::test
