@@ -289,36 +289,48 @@ def _pool(pools, index, count, alignment):
     return pools[index]
 
 
+def _exactly(value):
+    """A number as a float that rounds to fewer bits as the number does, which an integer may have more of."""
+    if not isinstance(value, numbers.Integral):
+        return float(value)
+    value = int(value)
+    left_out = max(value.bit_length() - 53, 0)
+    kept = abs(value) >> left_out
+    kept |= kept << left_out != abs(value)  # the last bit says that something is left out
+    return math.copysign(math.ldexp(kept, left_out), value)
+
+
+def _nearest(magnitude, fraction, least):
+    """The nearest number with so many bits of fraction, ties to even: (steps, exponent), steps * 2**exponent. Below
+    2**least numbers are as far apart as there."""
+    exponent = (max(math.frexp(magnitude)[1] - 1, least) if magnitude else least) - fraction
+    return round(math.ldexp(magnitude, -exponent)), exponent
+
+
 def _eight_bits(value, dtype):
     """The bits of a number as f8e4m3 or f8e5m2, and its value then: to nearest even, saturating, infinities too."""
-    value = float(value)
+    value = _exactly(value)
     fraction, least, largest = (3, -6, 448.0) if dtype == 9 else (2, -14, 57344.0)
     sign = 0x80 if math.copysign(1, value) < 0 else 0
     if value != value:
         return sign | (0x7F if dtype == 9 else 0x7E), value
-    magnitude = min(abs(value), largest)
-    # Below `least` numbers are as far apart as there.
-    exponent = max(math.frexp(magnitude)[1] - 1, least) if magnitude else least
-    steps = round(math.ldexp(magnitude, fraction - exponent))  # at most 16: carries into the exponent
-    rounded = math.ldexp(steps, exponent - fraction)
-    return sign | (exponent - least << fraction) + steps, math.copysign(rounded, value)
+    steps, exponent = _nearest(min(abs(value), largest), fraction, least)  # at most 16 steps: carries into the exponent
+    return sign | (exponent + fraction - least << fraction) + steps, math.copysign(math.ldexp(steps, exponent), value)
 
 
 def _scalar(value, dtype):
-    """A number of the program's element type, as the engine takes it."""
+    """A number of the program's element type, as the engine takes it: rounded once."""
     if dtype <= 8:
         return ("i", int(value))
     if dtype == 14:
         return ("d", float(value))
     if dtype in (9, 10):
         return ("f", _eight_bits(value, dtype)[1])
+    value = _exactly(value)
     if dtype == 11:
         value = np.float16(value)
-    elif dtype == 12:
-        bits = int(np.float32(value).view(np.uint32))
-        if bits & 0x7FFFFFFF <= 0x7F800000:
-            bits += 0x7FFF + (bits >> 16 & 1)
-        value = np.uint32(bits & 0xFFFF0000).view(np.float32)
+    elif dtype == 12 and math.isfinite(value):
+        value = math.copysign(math.ldexp(*_nearest(abs(value), 7, -126)), value)
     return ("f", float(np.float32(value)))
 
 
@@ -349,7 +361,7 @@ def _scalar_array(value, dtype):
         return np.array(_eight_bits(value, dtype)[0], np.uint8)
     if dtype == 12:
         return np.array(int(np.float32(_scalar(value, dtype)[1]).view(np.uint32)) >> 16, np.uint16)
-    return np.array(value, _DTYPES[dtype])
+    return np.array(value if dtype <= 8 else _scalar(value, dtype)[1], _DTYPES[dtype])
 
 
 def _selected(array, name, dtype, shape):

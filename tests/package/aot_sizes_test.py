@@ -6,10 +6,11 @@ import importlib.util
 import json
 import random
 import re
+import struct
 import sys
 import unittest
 
-from aot_support import Library, Tensor, WORK, build, codetta, floats, main, npy, run, tensor
+from aot_support import Library, Tensor, WORK, build, codetta, floats, main, npy, npy_data, run, tensor
 
 
 PYTHON_USER = """
@@ -92,6 +93,37 @@ class Made(unittest.TestCase):
         hip = codetta("emit", text, "--what=python", "--target", "hip:gfx942", code=1).stderr
         self.assertIn("error[E0614]: package has no form as a Python module", hip)
         self.assertIn("E0503", codetta("emit", text, "--what=python", "--no-compiler", code=3).stderr)
+
+    def test_numbers_of_python_modules(self):
+        """They are rounded once, to what a run in process takes: halfway cases that two roundings, or an f64 between, would move."""
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("there is no NumPy")
+        types = {"a": "bf16", "b": "f16", "c": "f8e4m3", "d": "f8e5m2", "e": "f32", "f": "f64"}
+        text, x = WORK / "numbers_of.py", WORK / "numbers_of_x.npy"
+        text.write_text("def numbers(x: f64[1], " + ", ".join(f"{name}: {dtype}" for name, dtype in types.items()) + "):\n" +
+                        "".join(f"    y_{name} = where(x > 0.0, x, cast({name}, f64))\n" for name in types) +
+                        "    return " + ", ".join(f"y_{name}" for name in types) + "\n")
+        npy(x, (1,), [0.0], "d")
+        (WORK / "numbers_module.py").write_text(codetta("emit", text, "--what=python").stdout)
+        user = ("import sys\nsys.path.insert(0, sys.argv[1])\nimport numbers_module as module, numpy as np\n"
+                "given = [int(word) if word.lstrip('-').isdigit() else float(word) for word in sys.argv[2:]]\n"
+                "results = [np.full(1, 7.0) for _ in given]\n"
+                "assert module.call(np.zeros(1), *given, *results) == 0, module.get_last_error()\n"
+                "print(*(result[0].hex() for result in results))\n")
+        halfway = 1 + 2.0**-8 + 2.0**-40  # just above, of bf16
+        for number in (halfway, -halfway, 1 + 2.0**-11 + 2.0**-50, 1 + 2.0**-24 + 2.0**-52, 9.2e-41, 3.1e-8, -0.0, 0.1, 2**15 - 1,
+                       -(2**8) - 1, random.gauss(0, 1)):
+            self.assertEqual(*self.numbers(types, text, x, user, [repr(number)] * 6), number)
+        large = str(9007199791611905)  # 2^53 + 2^29 + 1: above halfway of f32, and no f64
+        self.assertEqual(*self.numbers(types, text, x, user, [large, "1", large, large, large, large]))
+
+    def numbers(self, types, text, x, user, words):
+        """What the module and the run make of them."""
+        module = run(sys.executable, "-B", "-c", user, WORK, *words).stdout.split()
+        results = {name: WORK / f"numbers_y_{name}.npy" for name in types}
+        codetta("run", text, "--tensor", f"x={x}", *(f"--scalar={name}={word}" for name, word in zip(types, words)),
+                *(f"--out=y_{name}={path}" for name, path in results.items()), "--force")
+        return module, [struct.unpack("<d", npy_data(path))[0].hex() for path in results.values()]
 
     def test_kernels_by_size(self):
         """A call takes the kernels of the nearest of the hinted sizes: the same bits and workspace as alone."""
