@@ -11,7 +11,7 @@ Every example carries one machine-readable comment line, of blank-separated item
   # bind: C=tensor[M,N]:T alpha=scalar:0.5 D=out[M,N]:T types=f32,bf16 N=64
   NAME=tensor[SHAPE]:DTYPE[:DATA]  a tensor operand; a size is a number, M, N, K or batch, or SYMBOL/NUMBER
   NAME=scalar:NUMBER               a host scalar, typed as the C++ interface does: with a point f32 (f64 where the
-                                   accumulator is), else i32, or i64 where it needs that
+                                   accumulator is), else i32, or i64 where it needs that, from 2^63 on u64
   NAME=out[SHAPE]:DTYPE            an output; D is also the GEMM's `out`
   types=...                        element types of A and B (u8 means A u8 with B i8); default f32
   M= N= K= batch=                  fixes a size; with batch= the product is batched
@@ -108,7 +108,7 @@ def accumulator_of(dtype):
 def scalar_dtype(value, operand_dtype):
     if isinstance(value, float):
         return "f64" if operand_dtype == "f64" else "f32"
-    return "i32" if -(2**31) <= value < 2**31 else "i64"
+    return "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
 
 
 class Case:

@@ -372,6 +372,7 @@ def _install_operators():
 # Real functions -------------------------------------------------------------------------------------------------------
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 _SQRT_HALF, _SQRT_2_PI = math.sqrt(0.5), math.sqrt(2 / math.pi)
 
 
@@ -387,8 +388,13 @@ def _softplus(x, beta, threshold):
     return np.where(beta * x > threshold, x, np.logaddexp(0, beta * x) / beta)
 
 
+def _half_and_tail(x):
+    """(1 + erf(x / sqrt(2))) / 2, without cancellation where that is small."""
+    return 0.5 * _erfc(-x * _SQRT_HALF)
+
+
 def _gelu_erf(x):
-    return x * (0.5 * (1 + _erf(x * _SQRT_HALF)))
+    return x * _half_and_tail(x)
 
 
 def _tanh_argument(x):
@@ -396,28 +402,33 @@ def _tanh_argument(x):
 
 
 def _dgelu_erf(x):
-    return 0.5 * (1 + _erf(x * _SQRT_HALF)) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return _half_and_tail(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
 
 
 def _dgelu_tanh(x):
-    t = np.tanh(_tanh_argument(x))
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * _SQRT_2_PI * (1 + 3 * 0.044715 * x * x)
+    u = _tanh_argument(x)  # (1 + tanh(u)) / 2 is sigmoid(2 u)
+    s = _dsigmoid(2 * u)
+    slope = 2 * x * s * _SQRT_2_PI * (1 + 3 * 0.044715 * x * x)
+    return _sigmoid(2 * u) + np.where((s == 0) & np.isfinite(x), 0, slope)
+
+
+def _dsigmoid(x):
+    return _sigmoid(x) * _sigmoid(-x)
 
 
 def _dsilu(x):
-    s = _sigmoid(x)
-    return s * (1 + x * (1 - s))
+    return _sigmoid(x) * (1 + x * _sigmoid(-x))
 
 
 _REAL = {
     "/": np.divide, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "reciprocal": lambda x: 1 / x, "sin": np.sin, "cos": np.cos,
     "tanh": np.tanh, "erf": _erf, "sigmoid": _sigmoid, "silu": lambda x: x * _sigmoid(x), "gelu_erf": _gelu_erf,
-    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(_tanh_argument(x))), "softplus": _softplus,
+    "gelu_tanh": lambda x: x * _sigmoid(2 * _tanh_argument(x)), "softplus": _softplus,
     "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x)),
     "leaky_relu": lambda x, slope: np.where(x > 0, x, slope * x), "hardswish": lambda x: x * _relu6(x + 3) / 6,
     "hardsigmoid": lambda x: _relu6(x + 3) / 6, "mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
-    "dsigmoid": lambda x: _sigmoid(x) * (1 - _sigmoid(x)), "dtanh": lambda x: 1 - np.tanh(x) ** 2, "dsilu": _dsilu,
+    "dsigmoid": _dsigmoid, "dtanh": lambda x: 4 * _dsigmoid(2 * x), "dsilu": _dsilu,
     "dgelu_erf": _dgelu_erf, "dgelu_tanh": _dgelu_tanh,
 }
 

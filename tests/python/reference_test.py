@@ -123,6 +123,21 @@ class ReferenceTest(unittest.TestCase):
             slope = (function(f32(x + h)).array - function(f32(x - h)).array) / (2 * h)
             np.testing.assert_allclose(derivative(f32(x)).array, slope, atol=1e-8)
 
+    def test_tails(self):
+        """What is small keeps its digits, and large arguments are no NaN."""
+        x = f32([-20.0, -6.0, 6.0, 20.0, 88.0])
+        half = [math.erfc(-v / math.sqrt(2)) / 2 for v in x.array]
+        self.same(r.gelu(x), x.array * half)
+        self.same(r.dgelu(x), [h + v * math.exp(-v * v / 2) / math.sqrt(2 * math.pi) for v, h in zip(x.array, half)])
+        self.same(r.dsigmoid(x), [1 / (math.exp(v) + 2 + math.exp(-v)) for v in x.array])
+        self.same(r.dtanh(x), [1 / math.cosh(v) ** 2 for v in x.array])
+        inner = [2 * math.sqrt(2 / math.pi) * (v + 0.044715 * v**3) for v in (-6.0, -3.0)]
+        self.same(r.gelu(f32([-6.0, -3.0]), "tanh"), [v / (1 + math.exp(-u)) for v, u in zip((-6.0, -3.0), inner)])
+        far = r.Value(np.array([-1e300, -1e200, 1e200, 1e300]), "f64")
+        for approximate in ("none", "tanh"):
+            self.same(r.gelu(far, approximate), [-0.0, -0.0, 1e200, 1e300], "f64")
+            self.same(r.dgelu(far, approximate), [0.0, 0.0, 1, 1], "f64")
+
     def test_rounding_functions(self):
         x = f32([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, -0.2, 1e30, NAN, -INF])
         self.same(r.round(x), [-2, -2, -0.0, 0.0, 2, 2, -0.0, 1e30, NAN, -INF])
