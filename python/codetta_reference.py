@@ -393,16 +393,8 @@ def _half_and_tail(x):
     return 0.5 * _erfc(-x * _SQRT_HALF)
 
 
-def _gelu_erf(x):
-    return x * _half_and_tail(x)
-
-
 def _tanh_argument(x):
     return _SQRT_2_PI * (x + 0.044715 * x * x * x)
-
-
-def _dgelu_erf(x):
-    return _half_and_tail(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
 
 
 def _dgelu_tanh(x):
@@ -416,20 +408,16 @@ def _dsigmoid(x):
     return _sigmoid(x) * _sigmoid(-x)
 
 
-def _dsilu(x):
-    return _sigmoid(x) * (1 + x * _sigmoid(-x))
-
-
 _REAL = {
     "/": np.divide, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "reciprocal": lambda x: 1 / x, "sin": np.sin, "cos": np.cos,
-    "tanh": np.tanh, "erf": _erf, "sigmoid": _sigmoid, "silu": lambda x: x * _sigmoid(x), "gelu_erf": _gelu_erf,
-    "gelu_tanh": lambda x: x * _sigmoid(2 * _tanh_argument(x)), "softplus": _softplus,
+    "tanh": np.tanh, "erf": _erf, "sigmoid": _sigmoid, "silu": lambda x: x * _sigmoid(x),
+    "gelu_erf": lambda x: x * _half_and_tail(x), "gelu_tanh": lambda x: x * _sigmoid(2 * _tanh_argument(x)), "softplus": _softplus,
     "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x)),
     "leaky_relu": lambda x, slope: np.where(x > 0, x, slope * x), "hardswish": lambda x: x * _relu6(x + 3) / 6,
     "hardsigmoid": lambda x: _relu6(x + 3) / 6, "mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
-    "dsigmoid": _dsigmoid, "dtanh": lambda x: 4 * _dsigmoid(2 * x), "dsilu": _dsilu,
-    "dgelu_erf": _dgelu_erf, "dgelu_tanh": _dgelu_tanh,
+    "dsigmoid": _dsigmoid, "dtanh": lambda x: 4 * _dsigmoid(2 * x), "dsilu": lambda x: _sigmoid(x) * (1 + x * _sigmoid(-x)),
+    "dgelu_erf": lambda x: _half_and_tail(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi), "dgelu_tanh": _dgelu_tanh,
 }
 
 
