@@ -23,14 +23,23 @@ inline Status wrong_rank(const View& view, const char* name, i32 declared) {
               describe(view), view.rank, declared);
 }
 
-// symbol = size of a dim, counted from the first of `declared` dims, over `factor`; the view has that dim.
+// symbol = size of a dim, counted from the first of `declared` dims, which is `factor` times it plus `rest`; the view
+// has that dim.
 inline Status define(Number& symbol, const char* symbol_name, const View& view, const char* name, i32 dim, i32 declared,
-                     i64 factor = 1) {
+                     i64 factor = 1, Number rest = Number(0)) {
   if (declared - 1 - dim >= view.rank) return wrong_rank(view, name, declared);
-  const i64 whole = view.size_from_last(declared - 1 - dim), size = whole / factor;
-  if (whole % factor != 0)
-    return fail(bad_sizes, "E0610: %s is no whole number: dim %d of %s is %lld, and is %lld times it", symbol_name, dim,
-                name, static_cast<long long>(whole), static_cast<long long>(factor));
+  const i64 whole = view.size_from_last(declared - 1 - dim);
+  const Number times = Number(whole) + rest * Number(-1);
+  const i64 size = times.value / factor;
+  if (times.bad || times.value < 0 || times.value % factor != 0) {
+    const char* const what = times.bad ? "out of range" : times.value < 0 ? "negative" : "no whole number";
+    if (rest.value == 0)
+      return fail(bad_sizes, "E0610: %s is %s: dim %d of %s is %lld, and is %lld times it", symbol_name, what, dim,
+                  name, static_cast<long long>(whole), static_cast<long long>(factor));
+    return fail(bad_sizes, "E0610: %s is %s: dim %d of %s is %lld, and is %lld times it plus %lld", symbol_name, what,
+                dim, name, static_cast<long long>(whole), static_cast<long long>(factor),
+                static_cast<long long>(rest.value));
+  }
   if (symbol.unset) {
     symbol = Number(size);
     return ok;

@@ -14,7 +14,7 @@
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/gemm.hpp"
 #include "runtime/io/source.hpp"
-#include "types/dim_multiple.hpp"
+#include "types/symbol_source.hpp"
 
 namespace codetta::driver {
 
@@ -32,6 +32,24 @@ std::string declared_text(DType dtype, const types::Shape& shape) {
   return std::string(dtype_name(dtype)) + types::to_string(shape);
 }
 
+types::Dim::Lookup lookup_in(const std::map<std::string, int64_t>& fixed) {
+  return [&fixed](std::string_view symbol) -> std::optional<int64_t> {
+    const auto at = fixed.find(std::string(symbol));
+    return at == fixed.end() ? std::nullopt : std::optional(at->second);
+  };
+}
+
+// What constants of these shapes fix, where a dim of one may rest on what another one says.
+void fix_sizes(const std::vector<types::Shape>& shapes, const std::vector<TensorView>& values,
+               std::map<std::string, int64_t>& fixed) {
+  for (const types::SymbolSource& source : types::symbol_sources(shapes)) {
+    const TensorView& value = values[source.shape];
+    if (value.rank() != static_cast<int>(shapes[source.shape].size())) continue;  // which check_value() says
+    const auto fits = types::value_from(source, value.size(static_cast<int>(source.dim)), lookup_in(fixed));
+    if (fits) fixed.emplace(source.symbol, *fits);
+  }
+}
+
 // Checks a value against a declaration; symbols that it fixes join `fixed`.
 Result<void> check_value(const std::string& name, DType dtype, const types::Shape& shape, const TensorView& value,
                          std::map<std::string, int64_t>& fixed) {
@@ -46,10 +64,12 @@ Result<void> check_value(const std::string& name, DType dtype, const types::Shap
       return misfit(name, value, declared,
                     fmt::format("{} is {} by another constant; give constants that agree", *symbol, at->second));
     }
-    if (const auto multiple = types::as_multiple(dim); multiple && fixed.count(multiple->symbol) == 0) {
-      if (value.size(d) % multiple->factor != 0)
-        return misfit(name, value, declared, fmt::format("dim {} has to be a multiple of {}", d, multiple->factor));
-      fixed.emplace(multiple->symbol, value.size(d) / multiple->factor);
+    const auto is_known = [&](std::string_view symbol) { return fixed.count(std::string(symbol)) != 0; };
+    if (const auto source = types::as_source(dim, is_known)) {
+      std::string why;
+      const auto fits = types::value_from(*source, value.size(d), lookup_in(fixed), &why);
+      if (!fits) return misfit(name, value, declared, fmt::format("dim {} has to be {}: {}", d, dim.to_string(), why));
+      fixed.emplace(source->symbol, *fits);
     }
     const auto known = dim.evaluate(fixed);
     if (known && *known == value.size(d)) continue;
@@ -156,10 +176,18 @@ Result<BoundParameters> bind_parameters(emit::host::Program& program, const Cons
                                         std::map<std::string, int64_t>& fixed) {
   const auto& buffers = program.package->buffers;
   BoundParameters bound;
+  const auto given = [&](uint32_t b) {
+    return buffers[b].role == Buffer::Role::Argument && !buffers[b].is_scalar ? value_of(values, buffers[b].name)
+                                                                              : nullptr;
+  };
+  std::vector<types::Shape> shapes;
+  std::vector<TensorView> views;
   for (uint32_t b = 0; b < buffers.size(); ++b) {
-    const TensorView* value = buffers[b].role == Buffer::Role::Argument && !buffers[b].is_scalar
-                                  ? value_of(values, buffers[b].name)
-                                  : nullptr;
+    if (const TensorView* value = given(b)) shapes.push_back(buffers[b].shape), views.push_back(*value);
+  }
+  fix_sizes(shapes, views, fixed);
+  for (uint32_t b = 0; b < buffers.size(); ++b) {
+    const TensorView* value = given(b);
     if (value == nullptr) continue;
     CODETTA_CHECK_OK(check_value(buffers[b].name, buffers[b].dtype, buffers[b].shape, *value, fixed));
     program.constants.push_back({b, value->shape(), {}, name_of_value(buffers[b].name)});
@@ -324,6 +352,13 @@ void rank_for_constants(plan::Plan& plan, const plan::MachineFacts& machine, con
 Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Graph& graph,
                                                                     const ConstantValues& values) {
   std::map<std::string, int64_t> fixed;
+  std::vector<types::Shape> shapes;
+  std::vector<TensorView> views;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    const TensorView* value = input.is_scalar ? nullptr : value_of(values, input.name);
+    if (value != nullptr) shapes.push_back(graph.type(input.node).shape), views.push_back(*value);
+  }
+  fix_sizes(shapes, views, fixed);
   for (const ir::GraphInput& input : graph.inputs()) {
     if (input.is_scalar) continue;
     const TensorView* value = value_of(values, input.name);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,9 +16,9 @@
 #include "ir/analyses.hpp"
 #include "ir/graph.hpp"
 #include "types/convert.hpp"
-#include "types/dim_multiple.hpp"
 #include "types/dtype.hpp"
 #include "types/op.hpp"
+#include "types/symbol_source.hpp"
 
 namespace codetta::driver {
 namespace {
@@ -363,24 +366,41 @@ void add_given_sizes(const ir::Graph& graph, const std::map<ir::NodeId, int64_t>
 // Of the given tensors first, then what the caller says.
 Values values_of(const ir::Graph& graph, const std::vector<NamedArgument>& given, const SizeHints& sizes,
                  int64_t otherwise) {
-  Values values, multiples;
+  Values values;
+  std::vector<std::pair<const types::Shape*, const TensorView*>> tensors;
   for (const ir::GraphInput& input : graph.inputs()) {
     const auto at =
         std::find_if(given.begin(), given.end(), [&](const NamedArgument& one) { return one.name == input.name; });
     const TensorView* tensor = at == given.end() ? nullptr : at->value.tensor();
     const auto& shape = graph.type(input.node).shape;
     if (tensor == nullptr || tensor->rank() != static_cast<int>(shape.size())) continue;
+    tensors.emplace_back(&shape, tensor);
     for (size_t d = 0; d < shape.size(); ++d) {
       if (const auto symbol = shape[d].as_symbol())
         values.emplace(std::string(*symbol), tensor->size(static_cast<int>(d)));
     }
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (const auto multiple = types::as_multiple(shape[d]))
-        multiples.emplace(multiple->symbol, tensor->size(static_cast<int>(d)) / multiple->factor);
-    }
   }
-  values.merge(multiples);  // of what no dim is alone
+  const auto value_of = [&](std::string_view symbol) -> std::optional<int64_t> {
+    const auto known = values.find(std::string(symbol));
+    return known == values.end() ? std::nullopt : std::optional(known->second);
+  };
+  // What no dim is alone: from sums such as n + 2. Where a size says none, the call itself does.
+  const auto learn = [&] {
+    const auto is_known = [&](std::string_view symbol) { return value_of(symbol).has_value(); };
+    for (bool more = true; std::exchange(more, false);) {
+      for (const auto& [shape, tensor] : tensors) {
+        for (size_t d = 0; d < shape->size(); ++d) {
+          const auto source = types::as_source((*shape)[d], is_known);
+          const auto value =
+              source ? types::value_from(*source, tensor->size(static_cast<int>(d)), value_of) : std::nullopt;
+          if (value) more = values.emplace(source->symbol, *value).second || more;
+        }
+      }
+    }
+  };
+  learn();
   values.insert(sizes.begin(), sizes.end());
+  learn();  // what rests on sizes that the caller says
   for (const ir::GraphInput& input : graph.inputs()) {
     for (const ir::Dim& dim : graph.type(input.node).shape) {
       for (const std::string& symbol : dim.symbols()) values.emplace(symbol, otherwise);

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "ir/infer.hpp"
-#include "types/dim_multiple.hpp"
+#include "ir/input_sources.hpp"
 
 namespace codetta::ir {
 
@@ -90,11 +90,7 @@ SizeSources size_sources(const Graph& graph) {
     if (known.emplace(symbol).second)
       found.sources.push_back({std::string(symbol), node, static_cast<int32_t>(output), static_cast<int32_t>(dim)});
   };
-  for (const GraphInput& input : graph.inputs()) {
-    for (const Dim& dim : graph.type(input.node).shape) {
-      if (const auto multiple = types::as_multiple(dim)) known.insert(multiple->symbol);
-    }
-  }
+  for (const types::SymbolSource& source : input_sources(graph)) known.insert(source.symbol);
   for (size_t i = 0; i < graph.size(); ++i) {
     const Attr& attr = graph.attr(NodeId(i));
     if (const auto* size = std::get_if<SizeAttr>(&attr)) add(size->symbol, NodeId(i), 0, 0);

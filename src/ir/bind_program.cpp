@@ -10,7 +10,7 @@
 #include "ir/bind.hpp"
 #include "ir/bind_values.hpp"
 #include "ir/devices.hpp"
-#include "types/dim_multiple.hpp"
+#include "ir/input_sources.hpp"
 
 namespace codetta::ir {
 namespace {
@@ -25,24 +25,11 @@ bool is_countable(const std::vector<Dim>& shape) {
   return bytes.fault() == types::DimFault::none;
 }
 
-// How n of a dim n + 2 is said where the dim itself has a name; nothing of others.
-std::string named_alone(const Dim& dim, const std::string& symbol) {
-  const Dim one = Dim::symbol(symbol);
-  const int64_t more = (dim - one).as_constant().value_or(0);
-  if (more == 0 || more == INT64_MIN) return {};
-  return fmt::format(", or call the dim {0}{2} and write {0}{2} {1} {2} for {0}", symbol, more > 0 ? "-" : "+",
-                     std::abs(more));
-}
-
-// Sizes multiply to a size. Every symbol must be a dim of some parameter, alone or as a multiple, or come from a value:
-// only that gives it a value when the program runs.
+// Sizes multiply to a size. Every symbol must be in a dim of some parameter that gives it a value when the program runs
+// (types::symbol_sources), or come from a value.
 Result<void> check_sizes(const ProgramFunction& function, const Graph& graph) {
   std::set<std::string, std::less<>> bound;
-  for (const GraphInput& input : graph.inputs()) {
-    for (const Dim& dim : graph.type(input.node).shape) {
-      if (const auto multiple = types::as_multiple(dim)) bound.insert(multiple->symbol);
-    }
-  }
+  for (const types::SymbolSource& source : input_sources(graph)) bound.insert(source.symbol);
   const auto check = [&](const TensorType& type, diag::Span span) -> Result<void> {
     if (!is_countable(type.shape)) {
       return diag::error(diag::Code::tensor_overflow, fmt::format("the extent of {} overflows", to_string(type)))
@@ -56,9 +43,8 @@ Result<void> check_sizes(const ProgramFunction& function, const Graph& graph) {
         if (bound.contains(symbol)) continue;
         return diag::error(diag::Code::symbol_unbound, fmt::format("symbol {} has no value", symbol))
             .at(function.source, span, to_string(type))
-            .reason(fmt::format("no parameter has a dim that is {} alone or a multiple of it", symbol))
-            .help(fmt::format("declare a parameter with that size, such as x: f32[\"{}\", 64]{}", symbol,
-                              named_alone(dim, symbol)));
+            .reason(fmt::format("no parameter has a dim of {0} alone, as {0}, 2*{0} or {0} + 1 are", symbol))
+            .help(fmt::format("declare a parameter with that size, such as x: f32[\"{}\", 64]", symbol));
       }
     }
     return {};

@@ -7,7 +7,7 @@
 #include "ir/bind.hpp"
 #include "ir/bind_arguments.hpp"
 #include "ir/infer.hpp"
-#include "types/dim_multiple.hpp"
+#include "ir/input_sources.hpp"
 
 namespace codetta::ir {
 namespace {
@@ -90,31 +90,43 @@ Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const Bo
       }
     }
   }
-  // A symbol that no dim is alone has its value from the first multiple of it.
-  for (size_t n = 0; n < given.size(); ++n) {
-    const GraphInput& input = graph.inputs()[n];
-    const std::vector<Dim>& shape = graph.type(input.node).shape;
-    for (size_t i = 0; i < shape.size(); ++i) {
-      const auto multiple = types::as_multiple(shape[i]);
-      if (!multiple || places.contains(multiple->symbol)) continue;
-      const int64_t size = given[n]->shape[static_cast<int>(i)];
-      const std::string where = fmt::format("dim {} of {}", i, input.name);
-      if (size % multiple->factor != 0) {
-        return conflict(graph, input, fmt::format("{} is {} but is declared as {}", where, size, shape[i].to_string()),
-                        fmt::format("{} is no multiple of {}", size, multiple->factor),
-                        "pass a tensor of the declared shape");
-      }
-      const int64_t value = size / multiple->factor;
-      places.emplace(multiple->symbol, Place{value, fmt::format("{}, which is {}", where, shape[i].to_string())});
-      bindings.values.emplace_back(multiple->symbol, value);
-    }
-  }
   const auto value_of = [&](std::string_view name) -> std::optional<int64_t> {
     const auto found = places.find(name);
     if (found != places.end()) return found->second.value;
     const auto said = outside.find(name);
     return said == outside.end() ? std::nullopt : std::optional(said->second);
   };
+  // What is known of a dim's symbols: "; n is 4 (dim 0 of x)".
+  const auto known_of = [&](const Dim& dim) {
+    std::string text;
+    for (const std::string& symbol : dim.symbols()) {
+      const auto found = places.find(symbol);
+      if (found != places.end()) {
+        text += fmt::format("; {} is {} ({})", symbol, found->second.value, found->second.where);
+      } else if (const auto value = value_of(symbol)) {
+        text += fmt::format("; {} is {}", symbol, *value);
+      } else {
+        text += fmt::format("; no dim is {} alone", symbol);
+      }
+    }
+    return text;
+  };
+  // A symbol that no dim is alone has its value from a dim such as 2*n + 1.
+  for (const types::SymbolSource& source : input_sources(graph)) {
+    if (source.is_alone()) continue;
+    const GraphInput& input = graph.inputs()[source.shape];
+    const Dim& dim = graph.type(input.node).shape[source.dim];
+    const int64_t size = given[source.shape]->shape[static_cast<int>(source.dim)];
+    const std::string where = fmt::format("dim {} of {}", source.dim, input.name);
+    std::string why;
+    const std::optional<int64_t> value = types::value_from(source, size, value_of, &why);
+    if (!value) {
+      return conflict(graph, input, fmt::format("{} is {} but is declared as {}", where, size, dim.to_string()),
+                      why + known_of(source.rest), "pass a tensor of the declared shape");
+    }
+    places.emplace(source.symbol, Place{*value, fmt::format("{}, which is {}", where, dim.to_string())});
+    bindings.values.emplace_back(source.symbol, *value);
+  }
   for (size_t n = 0; n < given.size(); ++n) {
     const GraphInput& input = graph.inputs()[n];
     const std::vector<Dim>& shape = graph.type(input.node).shape;
@@ -125,17 +137,8 @@ Result<SymbolBindings> bind_given(const Graph& graph, const std::vector<const Bo
       const std::optional<int64_t> wanted = shape[i].evaluate(value_of, &why);
       const int64_t size = bound.shape[static_cast<int>(i)];
       if (wanted && *wanted == size) continue;
-      std::string reason = fmt::format("dim {} of {} is declared as {}", i, input.name, shape[i].to_string());
-      for (const std::string& symbol : shape[i].symbols()) {
-        const auto found = places.find(symbol);
-        if (found != places.end()) {
-          reason += fmt::format("; {} is {} ({})", symbol, found->second.value, found->second.where);
-        } else if (const auto value = value_of(symbol)) {
-          reason += fmt::format("; {} is {}", symbol, *value);
-        } else {
-          reason += fmt::format("; no dim is {} alone", symbol);
-        }
-      }
+      std::string reason =
+          fmt::format("dim {} of {} is declared as {}", i, input.name, shape[i].to_string()) + known_of(shape[i]);
       return conflict(graph, input,
                       wanted ? fmt::format("dim {} of {} is {} but should be {}", i, input.name, size, *wanted)
                              : fmt::format("dim {} of {} cannot be checked: {}", i, input.name, types::to_string(why)),

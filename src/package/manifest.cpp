@@ -173,6 +173,7 @@ struct StepJson {
       json["buffer"] = buffer(s.buffer);
     }
     if (s.from != From::Value && s.from != From::Expression) json["dim"] = s.dim;
+    if (s.from == From::Size && !(s.value == Dim())) json["less"] = json_of(s.value);
     if (!(s.divisor == Dim::constant(1))) json["divisor"] = json_of(s.divisor);
     return json;
   }

@@ -283,6 +283,7 @@ class PackageWalk {
         if (p_.buffers[s.buffer].is_scalar) return fmt::format("{} is a scalar", name(s.buffer));
         if (!is_live(s.buffer)) return fmt::format("{} has no memory here", name(s.buffer));
         if (Defect defect = has_dim(s.buffer, s.dim)) return defect;
+        if (Defect defect = known(s.value)) return defect;
         break;
       }
       case From::Value: {

@@ -250,7 +250,7 @@ struct Scatter {
 // remainder, or the value is below 0.
 struct DefineSymbol {
   enum class From : uint8_t {
-    Size,          // of dim `dim` of `buffer`
+    Size,          // of dim `dim` of `buffer`, less `value`
     Stride,        // of dim `dim` of `buffer`, in elements
     Value,         // the one integer that `buffer` holds: read when the step runs; on a GPU this waits for the stream
     OutputSize,    // of dim `dim` of output `output` of result `buffer` of an extern

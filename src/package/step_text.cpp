@@ -93,6 +93,7 @@ struct StepLine {
     switch (s.from) {
       case DefineSymbol::From::Size:
         from = fmt::format("size of {} in dim {}", name(s.buffer), s.dim);
+        if (!(s.value == Dim())) from = fmt::format("{} less {}", from, s.value.to_string());
         break;
       case DefineSymbol::From::Stride:
         from = fmt::format("stride of {} in dim {}", name(s.buffer), s.dim);

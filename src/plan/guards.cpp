@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/checked.hpp"
-#include "types/dim_multiple.hpp"
+#include "types/symbol_source.hpp"
 
 namespace codetta::plan {
 
@@ -16,32 +16,30 @@ using package::EpilogueProgram;
 using package::Operand;
 
 void define_symbols(const std::vector<Buffer>& buffers, std::vector<package::Step>& steps) {
-  const auto each_multiple = [&](const auto& take) {
+  const auto define = [&](std::string symbol, size_t buffer, size_t dim, types::Dim less, int64_t factor) {
+    steps.emplace_back(package::DefineSymbol{std::move(symbol), static_cast<uint32_t>(buffer),
+                                             static_cast<int32_t>(dim), package::DefineSymbol::From::Size, 0,
+                                             std::move(less), types::Dim::constant(factor)});
+  };
+  const auto define_alone = [&](Buffer::Role role) {
     for (size_t i = 0; i < buffers.size(); ++i) {
-      const Buffer& buffer = buffers[i];
-      if (buffer.is_scalar || (buffer.role != Buffer::Role::Argument && buffer.role != Buffer::Role::Output)) continue;
-      for (size_t d = 0; d < buffer.shape.size(); ++d) {
-        if (auto multiple = types::as_multiple(buffer.shape[d]))
-          take(*multiple, package::DefineSymbol{multiple->symbol, static_cast<uint32_t>(i), static_cast<int32_t>(d)});
+      if (buffers[i].is_scalar || buffers[i].role != role) continue;
+      for (size_t d = 0; d < buffers[i].shape.size(); ++d) {
+        if (const auto symbol = buffers[i].shape[d].as_symbol()) define(std::string(*symbol), i, d, {}, 1);
       }
     }
   };
-  const auto is_read = [&](const package::DefineSymbol& step) {
-    return buffers[step.buffer].role == Buffer::Role::Argument;
-  };
-  std::set<std::string> alone;
-  each_multiple([&](const types::DimMultiple& multiple, const package::DefineSymbol& step) {
-    if (multiple.factor == 1 && is_read(step)) alone.insert(multiple.symbol);
-  });
-  // What no argument has alone is that of its first multiple there, whatever outputs have.
-  each_multiple([&](const types::DimMultiple& multiple, package::DefineSymbol step) {
-    if (multiple.factor == 1 || !is_read(step) || !alone.insert(multiple.symbol).second) return;
-    step.divisor = types::Dim::constant(multiple.factor);
-    steps.emplace_back(std::move(step));
-  });
-  each_multiple([&](const types::DimMultiple& multiple, package::DefineSymbol step) {
-    if (multiple.factor == 1) steps.emplace_back(std::move(step));
-  });
+  define_alone(Buffer::Role::Argument);
+  // What no argument has alone is what its first sum there says, whatever outputs have; it may rest on what is defined.
+  std::vector<types::Shape> read(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (!buffers[i].is_scalar && buffers[i].role == Buffer::Role::Argument) read[i] = buffers[i].shape;
+  }
+  for (types::SymbolSource& source : types::symbol_sources(read)) {
+    if (!source.is_alone())
+      define(std::move(source.symbol), source.shape, source.dim, std::move(source.rest), source.factor);
+  }
+  define_alone(Buffer::Role::Output);
 }
 
 namespace {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "ir/analyses.hpp"
+#include "ir/input_sources.hpp"
 #include "plan/planner.hpp"
-#include "types/dim_multiple.hpp"
 
 namespace codetta::plan {
 
@@ -90,12 +90,9 @@ void add_check(Unit& unit, G guard) {
 
 bool ProgramPlanner::is_known(std::string_view symbol) const {
   if (late_.find(symbol) != late_.end()) return true;
-  for (const ir::GraphInput& input : graph_.inputs()) {
-    for (const Dim& dim : graph_.type(input.node).shape) {
-      if (const auto multiple = types::as_multiple(dim); multiple && multiple->symbol == symbol) return true;
-    }
-  }
-  return false;
+  const std::vector<types::SymbolSource> sources = ir::input_sources(graph_);
+  return std::any_of(sources.begin(), sources.end(),
+                     [&](const types::SymbolSource& source) { return source.symbol == symbol; });
 }
 
 void ProgramPlanner::find_late_sizes(const ir::Graph& graph, uint32_t block) {

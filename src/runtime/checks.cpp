@@ -201,7 +201,11 @@ std::string symbol_origin(const package::Package& package, const package::Define
     case From::Size: {
       const package::Buffer& buffer = package.buffers[step.buffer];
       const auto rank = static_cast<int>(buffer.shape.size());
-      if (view.rank() == rank) return fmt::format("dim {} of {} is {}", step.dim, buffer.name, view.describe());
+      if (view.rank() == rank) {
+        return fmt::format(
+            "dim {} of {} is {}{}", step.dim, buffer.name, view.describe(),
+            step.value == types::Dim() ? "" : ", and less " + step.value.to_string() + " is " + std::to_string(source));
+      }
       return fmt::format("{} is {}, of rank {}; the program takes rank {}", buffer.name, view.describe(), view.rank(),
                          rank);
     }
@@ -238,7 +242,15 @@ Result<int64_t> symbol_source(const package::Package& package, const package::De
   const int missing = static_cast<int>(package.buffers[step.buffer].shape.size()) - view.rank();
   const int dim = step.dim - missing;
   if (step.from == From::Stride) return dim < 0 ? 0 : view.stride(dim);
-  return dim < 0 ? 1 : view.size(dim);
+  const int64_t size = dim < 0 ? 1 : view.size(dim);
+  const auto less = step.value.evaluate(symbols);
+  int64_t rest = 0;
+  if (less && !__builtin_sub_overflow(size, *less, &rest)) return rest;
+  return diag::error(diag::Code::guard_failed, fmt::format("{} has no value", step.symbol))
+      .about(subject_of(package, step))
+      .reason(fmt::format("{}, and less {} is out of range", symbol_origin(package, step, view, size),
+                          step.value.to_string()))
+      .help("bind tensors whose sizes give it one");
 }
 
 Result<void> define_symbol(const package::Package& package, const package::DefineSymbol& step, const TensorView& view,

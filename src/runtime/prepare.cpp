@@ -64,12 +64,11 @@ class Execution::State::Preparing : PassiveSteps {
 
   Result<void> operator()(const package::DefineSymbol& step) {
     using From = package::DefineSymbol::From;
-    bool fixed = list_ == 0 && known(step.divisor);
+    bool fixed = list_ == 0 && known(step.divisor) && known(step.value);
     if (step.from == From::Size || step.from == From::Stride) fixed = fixed && is_static(step.buffer);
     // All that such an output is bound to is asked of it before anything runs.
     if (step.from == From::Stride && !p_.buffers[step.buffer].filled.empty())
       CODETTA_CHECK_OK(check_bound(step.buffer));
-    if (step.from == From::Expression) fixed = fixed && known(step.value);
     const bool scalar = step.from == From::Value && p_.buffers[step.buffer].is_scalar;
     if (step.from == From::OutputSize || step.from == From::OutputStride || (step.from == From::Value && !scalar))
       fixed = false;

@@ -254,6 +254,7 @@ class Computed(unittest.TestCase):
             np.testing.assert_array_equal(y[:k, 0], np.maximum(np.abs(x).max(1) * 0.5, 0)[:k])
             self.assertTrue((y[k:] == -7).all(), k)
 
+    @unittest.skipIf(np is None, "needs NumPy")
     def test_a_multiple_gives_a_size_its_value(self):
         path, _ = build('def halves(x: f32["n", "2*h"], w: f32["4*k", 3]):\n    y = x[:, :h] * x[:, h:]\n'
                         '    z = sum(w[:k], dim=0)\n    return y, z\n', "halves")
@@ -275,12 +276,53 @@ class Computed(unittest.TestCase):
         said = build('def odd(x: f32["n", 3], w: f32["2*k", 3]):\n    y = x @ transpose(w[:k] + w[k:])\n    return y\n',
                      "odd", "--constant", f"w={WORK / 'odd.npy'}", code=1)
         self.assertIn("E0221", said)
-        self.assertIn("dim 0 has to be a multiple of 2", said)
+        self.assertIn("dim 0 has to be 2*k: 9 is no multiple of 2", said)
         x, y = np.zeros((3, 9), np.float32), np.full((3, 4), -7, np.float32)
         tensors = [view(v) for v in (x, w, y, z)]
         self.assertEqual(library("halves_tensors", (Tensor * 4)(*tensors), 4, None, ctypes.c_int64(0), None), -2)
         self.assertEqual(library.text(), "E0610: h is no whole number: dim 1 of x is 9, and is 2 times it")
         self.assertTrue((y == -7).all(), "an error leaves the output alone")
+
+    @unittest.skipIf(np is None, "needs NumPy")
+    def test_a_sum_gives_a_size_its_value(self):
+        npy(WORK / "more.npy", (7, 2), reals(14))
+        path, _ = build('def sums(x: f32["h + 2", "2*w + 1"], z: f32["h + m", 3], c: f32["k + 3", 2], d: f32["k - 1"]):\n'
+                        '    y = x[1:1 + h, :w] + x[:h, w:2 * w]\n    t = sum(z[h:], dim=0)\n'
+                        '    u = c[:k - 1] * d[:, None]\n    return y, t, u\n',
+                        "sums", "--constant", f"c={WORK / 'more.npy'}")
+        library, c = Library(path, "sums"), np.load(WORK / "more.npy")
+
+        def call(h, w, m, shape=None):
+            x, z, d = (np.array(reals(np.prod(s)), np.float32).reshape(s) for s in (shape or (h + 2, 2 * w + 1), (h + m, 3), (3,)))
+            y, t, u = np.full((h, w), -7, np.float32), np.full((1, 3), -7, np.float32), np.full((3, 2), -7, np.float32)
+            tensors = []
+            for array in (x, z, d, y, t, u):
+                tensors.append(tensor(None, array.shape))
+                tensors[-1].data = array.ctypes.data
+            status = library("sums_tensors", (Tensor * 6)(*tensors), 6, None, ctypes.c_int64(0), None)
+            return status, (x, z, d, y, t, u)
+
+        for h, w, m in ((5, 3, 4), (0, 1, 2), (2, 0, 1)):
+            status, (x, z, d, y, t, u) = call(h, w, m)
+            self.assertEqual(status, 0, library.text())
+            np.testing.assert_array_equal(y, x[1:1 + h, :w] + x[:h, w:2 * w])
+            np.testing.assert_allclose(t[0], z[h:].sum(0), rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(u, c[:3] * d[:, None])
+        self.assertEqual(call(3, 2, 1, (5, 8))[0], -2)
+        self.assertEqual(library.text(), "E0610: w is no whole number: dim 1 of x is 8, and is 2 times it plus 1")
+        self.assertEqual(call(3, 2, 1, (1, 5))[0], -2)
+        self.assertEqual(library.text(), "E0610: h is negative: dim 0 of x is 1, and is 1 times it plus 2")
+        self.assertEqual(call(3, 2, -1)[0], -2)
+        self.assertEqual(library.text(), "E0610: m is negative: dim 0 of z is 2, and is 1 times it plus 3")
+        module = {}
+        exec(compile(codetta("emit", WORK / "sums.py", "--what=python").stdout, "sums_module.py", "exec"), module)
+        x, z, d = np.array(reals(24), "f4").reshape(4, 6)[:, :5], np.array(reals(12), "f4").reshape(4, 3), np.array(reals(3), "f4")
+        y, t, u = np.zeros((2, 2), "f4"), np.zeros((1, 3), "f4"), np.zeros((3, 2), "f4")
+        self.assertEqual(module["call"](x, z, c[:7], d, y, t, u), 0, module["get_last_error"]())
+        np.testing.assert_array_equal(y, x[1:3, :2] + x[:2, 2:4])
+        np.testing.assert_array_equal(u, c[:3] * d[:, None])
+        self.assertEqual(module["call"](x, z[:1], c[:7], d, y, t, u), -1)
+        self.assertEqual(module["get_last_error"](), "E0610: m is negative: it is -1")
 
     def test_rows_that_a_function_returns(self):
         text = ('def kept(x: f32["n", 4], w: f32[4, 4]):\n'

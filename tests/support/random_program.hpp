@@ -770,7 +770,8 @@ class Generator {
     for (const std::string& name : parts_) give_back(name);
     std::string anchors;
     for (const auto& [symbol, size] : program_.sizes) {
-      const std::string p = add_parameter(DType::f32, {Dim::constant(pick(4) == 0 ? 2 : 1) * Dim::symbol(symbol)});
+      const Dim multiple = Dim::constant(pick(4) == 0 ? 2 : 1) * Dim::symbol(symbol);
+      const std::string p = add_parameter(DType::f32, {multiple + Dim::constant(pick(4) == 0 ? 1 + pick(3) : 0)});
       const std::string name = "s" + symbol;
       anchors += "    " + name + " = " + p + " * 2.0\n";
       give_back(name);

@@ -7,7 +7,7 @@
 #include "base/code_writer.hpp"
 #include "emit/host/devices.hpp"
 #include "emit/host/steps.hpp"
-#include "types/dim_multiple.hpp"
+#include "types/symbol_source.hpp"
 
 namespace codetta::emit::host {
 
@@ -68,7 +68,11 @@ namespace {
 class TablePrinter {
  public:
   TablePrinter(const Library& library, const SizeTable& table)
-      : library_(library), table_(table), program_(library.programs[table.first]), signature_(signature_of(program_)) {}
+      : library_(library),
+        table_(table),
+        program_(library.programs[table.first]),
+        signature_(signature_of(program_)),
+        sources_(sources()) {}
 
   std::string text() {
     const bool gpu = on_gpu(library_);
@@ -236,9 +240,7 @@ class TablePrinter {
     // What is not as it has to be is said by the program that is called.
     std::string arguments;
     for (size_t a = 0; a < table_.axes.size(); ++a) {
-      const Place place = place_of(table_.axes[a].symbol);
-      out_.line("const i64 s", a, " = size_in(tensors, count, ", place.tensor, ", ", place.from_last, ")",
-                place.factor == 1 ? std::string() : " / " + std::to_string(place.factor), ";");
+      out_.line("const i64 s", a, " = ", size_text(table_.axes[a].symbol), ";");
       arguments += (a == 0 ? "s" : ", s") + std::to_string(a);
     }
     print_calls("choose(" + arguments + ")", "tensors", "tensors, count, workspace, workspace_bytes, stream");
@@ -264,29 +266,38 @@ class TablePrinter {
     });
   }
 
-  // The first argument, and its dim, that has just this size, or else a multiple of it.
-  struct Place {
-    size_t tensor = 0, from_last = 0;
-    int64_t factor = 1;
-  };
-  [[nodiscard]] Place place_of(const std::string& symbol) const {
-    std::optional<Place> found;
-    for (size_t i = 0; i < signature_.arguments.size(); ++i) {
-      const auto& shape = program_.package->buffers[signature_.arguments[i]].shape;
-      for (size_t d = 0; d < shape.size(); ++d) {
-        const auto multiple = types::as_multiple(shape[d]);
-        if (!multiple || multiple->symbol != symbol || (found && multiple->factor != 1)) continue;
-        found = Place{i, shape.size() - 1 - d, multiple->factor};
-        if (multiple->factor == 1) return *found;
-      }
+  // What the tensors of a call say of this size, as an i64.
+  [[nodiscard]] std::string size_text(std::string_view symbol) const {
+    for (const auto& [fixed, value] : signature_.fixed) {
+      if (fixed == symbol) return std::to_string(value);
     }
-    return found.value_or(Place());
+    for (const types::SymbolSource& source : sources_) {
+      if (source.symbol != symbol) continue;
+      const size_t from_last =
+          program_.package->buffers[signature_.arguments[source.shape]].shape.size() - 1 - source.dim;
+      const std::string whole = CodeWriter::text_of("size_in(tensors, count, ", source.shape, ", ", from_last, ")");
+      if (source.is_alone()) return whole;
+      if (source.rest == types::Dim()) return CodeWriter::text_of(whole, " / ", source.factor);
+      const auto number = [&](std::string_view other) { return "Number(" + size_text(other) + ")"; };
+      return CodeWriter::text_of("floordiv(Number(", whole, ") + ", number_text(-source.rest, number), ", Number(",
+                                 source.factor, ")).value");
+    }
+    return "0";
+  }
+  // Of the arguments, in the signature's order.
+  [[nodiscard]] std::vector<types::SymbolSource> sources() const {
+    std::vector<types::Shape> shapes;
+    for (const uint32_t b : signature_.arguments) shapes.push_back(program_.package->buffers[b].shape);
+    std::vector<std::string> known;
+    for (const auto& [symbol, value] : signature_.fixed) known.push_back(symbol);
+    return types::symbol_sources(shapes, known);
   }
 
   const Library& library_;
   const SizeTable& table_;
   const Program& program_;
   Signature signature_;
+  std::vector<types::SymbolSource> sources_;
   CodeWriter out_;
 };
 

@@ -103,6 +103,7 @@ class PythonPrinter : PythonLaunches {
     switch (s.from) {
       case From::Size:
         value = fmt::format("v{}.shape[{}]", s.buffer, s.dim);
+        if (!(s.value == Dim())) value += " - " + expression(s.value);
         break;
       case From::Stride:
         value = fmt::format("_ascending(v{}, {}, {}{})", s.buffer, s.dim, name(s.buffer),

@@ -2,8 +2,10 @@
 #include "emit/host/signature.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
-#include "types/dim_multiple.hpp"
+#include "types/symbol_source.hpp"
 
 namespace codetta::emit::host {
 
@@ -20,13 +22,20 @@ Signature signature_of(const Program& program) {
   Signature signature;
   const auto& buffers = program.package->buffers;
   std::set<std::string> seen;
-  for (const Constant& constant : program.constants) {
-    const auto& shape = buffers[constant.buffer].shape;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const auto multiple = types::as_multiple(shape[d]);
-      if (multiple && seen.insert(multiple->symbol).second)
-        signature.fixed.emplace_back(multiple->symbol, constant.shape[static_cast<int>(d)] / multiple->factor);
+  std::vector<types::Shape> constants;
+  for (const Constant& constant : program.constants) constants.push_back(buffers[constant.buffer].shape);
+  const auto fixed = [&](std::string_view symbol) -> std::optional<int64_t> {
+    for (const auto& [known, value] : signature.fixed) {
+      if (known == symbol) return value;
     }
+    return std::nullopt;
+  };
+  for (const types::SymbolSource& source : types::symbol_sources(constants)) {
+    const int64_t size = program.constants[source.shape].shape[static_cast<int>(source.dim)];
+    const auto value = types::value_from(source, size, fixed);
+    if (!value) continue;  // of a value that does not fit, which is said where it is bound
+    seen.insert(source.symbol);
+    signature.fixed.emplace_back(source.symbol, *value);
   }
   for (uint32_t b = 0; b < buffers.size(); ++b) {
     const Buffer& buffer = buffers[b];

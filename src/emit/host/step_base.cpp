@@ -8,6 +8,7 @@ namespace codetta::emit::host {
 
 using base::CodeWriter;
 using package::Buffer;
+using types::Dim;
 
 void StepBase::operator()(const package::EqualGuard& guard) {
   checked("check_equal(", number(guard.left), ", ", number(guard.right), ", ",
@@ -23,13 +24,16 @@ void StepBase::operator()(const package::NoOverlapGuard& guard) {
 void StepBase::define_size(const package::DefineSymbol& step, const std::string& head) {
   const auto factor = step.divisor.as_constant();
   if (!factor || *factor < 1) {
-    out_.line("CODETTA_OK(define_value(", head, "Number(v[", step.buffer, "].size_from_last(", from_last(step), ")), ",
-              number(step.divisor), "));");
+    const std::string less = step.value == Dim() ? std::string() : " + " + number(-step.value);
+    out_.line("CODETTA_OK(define_value(", head, "Number(v[", step.buffer, "].size_from_last(", from_last(step), "))",
+              less, ", ", number(step.divisor), "));");
     return;
   }
+  std::string sum;
+  if (*factor != 1 || !(step.value == Dim())) sum = ", " + std::to_string(*factor);
+  if (!(step.value == Dim())) sum += ", " + number(step.value);
   out_.line("CODETTA_OK(define(", head, "v[", step.buffer, "], ", name_of(step.buffer), ", ", step.dim, ", ",
-            package_.buffers[step.buffer].shape.size(), *factor == 1 ? std::string() : ", " + std::to_string(*factor),
-            "));");
+            package_.buffers[step.buffer].shape.size(), sum, "));");
 }
 void StepBase::operator()(const package::SizeGuard& guard) {
   checked("check_equal(Number(v[", guard.buffer, "].size_from_last(", from_last(guard), ")), ", number(guard.size),

@@ -2,6 +2,8 @@
 // Sizes that values give: runs against the oracle, plans, and what a run refuses.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "codetta/extern.h"
 #include "frontend/lower.hpp"
 #include "ir/bind.hpp"
@@ -44,6 +46,35 @@ TEST_F(ProgramSizes, AMultipleGivesASymbolItsValue) {
   const std::string apart =
       refused(text, {random_input("x", DType::f32, {5, 8}, 1), random_input("z", DType::f32, {9}, 2)});
   EXPECT_NE(apart.find("h is 4 (dim 1 of x, which is 2*h)"), std::string::npos) << apart;
+}
+
+// A number more or less, also of a multiple, and what has a value in another dim.
+TEST_F(ProgramSizes, ASumGivesASymbolItsValue) {
+  const std::string text =
+      "def f(x: f32[\"h + 2\", \"2*w + 1\"], z: f32[\"h + m\", 3], c: f32[\"k - 1\"]):\n"
+      "    y = relu(x[1:1 + h, :w] + x[:h, w:2 * w])\n    t = sum(z[h:], dim=0) * 2.0\n"
+      "    u = concat(c, zeros(1), dim=0) + arange(k) * 0.5\n    return y, t, u\n";
+  for (const auto& [h, w, m, k] : std::vector<std::array<int64_t, 4>>{{5, 3, 4, 7}, {0, 1, 2, 1}, {33, 0, 1, 20}}) {
+    const auto outcome =
+        run(text, {random_input("x", DType::f32, {h + 2, 2 * w + 1}, 1), random_input("z", DType::f32, {h + m, 3}, 2),
+                   random_input("c", DType::f32, {k - 1}, 3)});
+    ASSERT_TRUE(outcome.checked);
+    EXPECT_EQ(outcome.outputs[0].view().shape(), (Dims{h, w}));
+    EXPECT_EQ(outcome.outputs[2].view().shape(), Dims{k});
+  }
+  const std::string one = "def f(x: f32[\"2*h + 2\"]):\n    y = x[:h] + x[h:2 * h]\n    return y\n";
+  const std::string small = refused(one, {random_input("x", DType::f32, {1}, 1)});
+  EXPECT_NE(small.find("error[E0221]: dim 0 of x is 1 but is declared as 2*h + 2"), std::string::npos) << small;
+  EXPECT_NE(small.find("note: 1 less 2 is negative, and sizes are 0 or more"), std::string::npos) << small;
+  const std::string odd = refused(one, {random_input("x", DType::f32, {9}, 1)});
+  EXPECT_NE(odd.find("note: 9 less 2 is no multiple of 2"), std::string::npos) << odd;
+  const std::string sum =
+      refused(text, {random_input("x", DType::f32, {6, 7}, 1), random_input("z", DType::f32, {3, 3}, 2),
+                     random_input("c", DType::f32, {4}, 3)});
+  EXPECT_NE(sum.find("error[E0221]: dim 0 of z is 3 but is declared as h + m"), std::string::npos) << sum;
+  EXPECT_NE(sum.find("3 less 4 is negative, and sizes are 0 or more; h is 4 (dim 0 of x, which is h + 2)"),
+            std::string::npos)
+      << sum;
 }
 
 constexpr const char* ragged =

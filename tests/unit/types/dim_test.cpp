@@ -2,8 +2,8 @@
 // Symbolic integers: canonical forms, exact simplification, text, faults; and random expressions against evaluation of
 // the expression as written.
 #include "types/dim.hpp"
-#include "types/dim_multiple.hpp"
 #include "types/dim_substitute.hpp"
+#include "types/symbol_source.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,16 +24,62 @@ Dim parse(std::string_view text) {
 }
 std::string canonical(std::string_view text) { return parse(text).to_string(); }
 
-TEST(Dim, MultiplesOfASymbol) {
-  const auto text_of = [](const Dim& dim) {
-    const auto multiple = as_multiple(dim);
-    return multiple ? std::to_string(multiple->factor) + " " + multiple->symbol : std::string();
+std::string fmt_text(const SymbolSource& source) {
+  return std::to_string(source.factor) + " " + source.symbol + " " + source.rest.to_string();
+}
+
+TEST(Dim, SumsThatGiveASymbolItsValue) {
+  const auto text_of = [](const Dim& dim, const std::string& known = "") {
+    const auto source = as_source(dim, [&](std::string_view symbol) { return symbol == known; });
+    return source ? fmt_text(*source) : std::string();
   };
   const Dim n = Dim::symbol("n"), m = Dim::symbol("m"), two = Dim::constant(2);
-  EXPECT_EQ(text_of(n), "1 n");
-  EXPECT_EQ(text_of(two * n + n), "3 n");
-  for (const Dim& other : {two, n + two, n * m, n * n, n + m, -n, floordiv(n, two), two * floordiv(n, two)})
-    EXPECT_EQ(text_of(other), "") << other.to_string();
+  EXPECT_EQ(text_of(n), "1 n 0");
+  EXPECT_EQ(text_of(two * n + n), "3 n 0");
+  EXPECT_EQ(text_of(n + two), "1 n 2");
+  EXPECT_EQ(text_of(two * n - two), "2 n -2");
+  EXPECT_EQ(text_of(n + two * m + two, "n"), "2 m n + 2");
+  EXPECT_EQ(text_of(m + floordiv(n, two), "n"), "1 m n // 2");
+  const Dim none[] = {
+      two, n * m, n * n, n + m, -n, two - n, floordiv(n, two), two * floordiv(n, two), max(n, Dim::constant(1)) + n};
+  for (const Dim& other : none) EXPECT_EQ(text_of(other), "") << other.to_string();
+  EXPECT_EQ(text_of(n * m, "n"), "") << "n may be 0";
+}
+
+TEST(Dim, SymbolsHaveTheirValuesFromShapes) {
+  const auto text_of = [](const std::vector<std::vector<const char*>>& texts,
+                          const std::vector<std::string>& known = {}) {
+    std::vector<Shape> shapes;
+    for (const auto& dims : texts) {
+      Shape& shape = shapes.emplace_back();
+      for (const char* dim : dims) shape.push_back(parse(dim));
+    }
+    std::string text;
+    for (const SymbolSource& source : symbol_sources(shapes, known))
+      text += fmt_text(source) + " in " + std::to_string(source.shape) + "." + std::to_string(source.dim) + "; ";
+    return text;
+  };
+  EXPECT_EQ(text_of({{"2*n", "m"}, {"n", "m"}}), "1 m 0 in 0.1; 1 n 0 in 1.0; ") << "what is alone first";
+  EXPECT_EQ(text_of({{"n + m"}, {"2*n + 1"}}), "2 n 1 in 1.0; 1 m n in 0.0; ");
+  EXPECT_EQ(text_of({{"k + m"}, {"n + m"}, {"n"}}), "1 n 0 in 2.0; 1 m n in 1.0; 1 k m in 0.0; ");
+  EXPECT_EQ(text_of({{"n + m"}}), "");
+  EXPECT_EQ(text_of({{"n + m"}}, {"n"}), "1 m n in 0.0; ");
+}
+
+TEST(Dim, ASizeGivesAValueOrSaysWhyNot) {
+  const SymbolSource source = *as_source(parse("2*h + n - 1"), [](std::string_view symbol) { return symbol == "n"; });
+  const auto value = [&](int64_t size, int64_t n) {
+    std::string why;
+    const auto found = value_from(
+        source, size, [&](std::string_view) { return std::optional(n); }, &why);
+    return found ? std::to_string(*found) : why;
+  };
+  EXPECT_EQ(value(9, 4), "3");
+  EXPECT_EQ(value(0, 1), "0");
+  EXPECT_EQ(value(0, 0), "0 and 1 more is no multiple of 2");
+  EXPECT_EQ(value(8, 4), "8 less 3 is no multiple of 2");
+  EXPECT_EQ(value(2, 4), "2 less 3 is negative, and sizes are 0 or more");
+  EXPECT_EQ(value(-1, INT64_MAX), "-1 less 9223372036854775806 is negative, and sizes are 0 or more");
 }
 
 TEST(Dim, CanonicalForms) {
