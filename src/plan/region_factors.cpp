@@ -354,6 +354,13 @@ std::optional<Error> RegionFinder::take_inside(KernelRegion& region) const {
     }
     return index;
   };
+  // The argument that a leaf is, or none. A slice of it is another one: it begins elsewhere.
+  std::vector<size_t> slices;
+  const auto argument_of_leaf = [&](uint32_t leaf) {
+    size_t i = 0;
+    while (i < from.size() && (from[i] != leaf || std::find(slices.begin(), slices.end(), i) != slices.end())) ++i;
+    return i;
+  };
   const auto take = [&](const MadeFactor& made, package::FactorProgram::Which which,
                         size_t product) -> std::optional<Error> {
     const package::EpilogueProgram& map = made.lowered.program;
@@ -365,9 +372,9 @@ std::optional<Error> RegionFinder::take_inside(KernelRegion& region) const {
         continue;
       }
       const uint32_t leaf = leaf_index(made.leaves[made.lowered.argument_input[i]]);
-      const auto known = std::find(from.begin(), from.end(), leaf);
-      argument_of.push_back(static_cast<uint32_t>(known - from.begin()));
-      if (known != from.end()) continue;
+      const size_t known = argument_of_leaf(leaf);
+      argument_of.push_back(static_cast<uint32_t>(known));
+      if (known < from.size()) continue;
       from.push_back(leaf);
       program.arguments.push_back(map.arguments[i]);
     }
@@ -400,12 +407,13 @@ std::optional<Error> RegionFinder::take_inside(KernelRegion& region) const {
       return no(fmt::format("a further factor has {} dims", type.shape.size()));
     // A slice is an argument of its own, which begins where the product does (ProgramPlanner::add_kernel).
     const uint32_t leaf = leaf_index(b.source);
-    const auto known = b.offsets.empty() ? std::find(from.begin(), from.end(), leaf) : from.end();
+    const size_t known = b.offsets.empty() ? argument_of_leaf(leaf) : from.size();
     package::Operand operand;
-    operand.argument = static_cast<uint32_t>(known - from.begin());
-    if (known == from.end()) {
+    operand.argument = static_cast<uint32_t>(known);
+    if (known == from.size()) {
       std::vector<Dim> shape = type.shape;
       for (size_t d = 0; d < b.offsets.size(); ++d) shape[d] = shape[d] - b.offsets[d];
+      if (!b.offsets.empty()) slices.push_back(known);
       from.push_back(leaf);
       program.arguments.push_back(
           {name_of(b.source) + (b.offsets.empty() ? "" : "_slice"), type.dtype, false, false, std::move(shape)});

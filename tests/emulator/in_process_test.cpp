@@ -399,8 +399,6 @@ TEST_F(HipInProcess, HeadsThatShareAreRows) {
   }
 }
 
-// A program that is compiled for one head runs with several, each of which is split: no load of several columns crosses
-// from one to the next.
 // Slices of one row or one column that share their A: the index that is always 0 is one all the same.
 TEST_F(HipInProcess, ProductsOfOneAWithSlicesOfOneRowOrColumn) {
   for (const char* const shapes :
@@ -409,6 +407,16 @@ TEST_F(HipInProcess, ProductsOfOneAWithSlicesOfOneRowOrColumn) {
     expect_pass(fmt::format("def f({}):\n    y = silu(x @ g[0]) * (x @ u[2])\n    return y\n", shapes));
 }
 
+// Slices and the tensor that they are of, which one product takes from its first element on, or what makes A reads.
+TEST_F(HipInProcess, ProductsOfOneAWithSlicesInAnyOrder) {
+  for (const char* const body :
+       {"y = (x @ g[1]) * (x @ g[2]) + x @ g[0]", "h = relu(x + g[0])\n    y = (h @ g[1]) * (h @ g[2])",
+        "h = relu(x + g[0])\n    y = (h @ g[2]) * (h @ g[0]) + h @ g[1]"})
+    expect_pass(fmt::format("def f(x: f32[16, 16], g: f32[3, 16, 16]):\n    {}\n    return y\n", body));
+}
+
+// A program that is compiled for one head runs with several, each of which is split: no load of several columns crosses
+// from one to the next.
 TEST_F(HipInProcess, PartsOfMoreHeadsThanWereLikely) {
   const Device device = Device::open(Backend::hip, *context_).value();
   const Program program = Program::parse(

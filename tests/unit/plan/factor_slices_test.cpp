@@ -153,6 +153,30 @@ TEST(FactorSlices, OfProductsOfOneAAreArgumentsOfTheirOwn) {
   EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << plan::to_string(*plan);
 }
 
+// In any order, with the tensor from its first element on among them, and read by what makes A as well.
+TEST(FactorSlices, AreNotTheTensorThatTheyAreOf) {
+  const struct {
+    const char* body;
+    size_t whole;  // operands of the one argument that is the tensor itself
+  } cases[] = {{"y = (x @ w[1]) * (x @ w[2]) + x @ w[0]", 1},
+               {"h = relu(x + w[0])\n    y = (h @ w[1]) * (h @ w[2])", 1},
+               {"h = relu(x + w[0])\n    y = (h @ w[2]) * (h @ w[0]) + h @ w[1]", 2}};
+  for (const char* target : {"cuda:sm_80", "cuda:sm_90a", "hip:gfx942"}) {
+    for (const auto& one : cases) {
+      const auto plan = sliced(target, "x: f32[16, 16], w: f32[3, 16, 16]", one.body);
+      ASSERT_TRUE(plan) << plan.error().render();
+      ASSERT_EQ(plan->kernels.size(), 1U) << plan::to_string(*plan);
+      EXPECT_EQ(package::find_defect(test::package_of(*plan)).value_or(""), "") << target << plan::to_string(*plan);
+      const auto& program = plan->kernels[0].lowered.program;
+      const auto& launch = *std::get_if<package::LaunchKernel>(&plan->steps[plan->steps.size() - 2]);
+      size_t whole = 0;
+      for (const package::Operand& operand : program.operands)
+        whole += plan->buffers[launch.arguments[operand.argument]].name == "w" ? 1 : 0;
+      EXPECT_EQ(whole, one.whole) << target << plan::to_string(*plan);
+    }
+  }
+}
+
 // On GPUs elements side by side are read from multiples of 16 bytes on; rows may begin anywhere.
 TEST(FactorSlices, ThatBeginBetweenVectorsAreCopiedOnGpus) {
   const char* parameters = "x: f32['m', 64], w: f32[64, 96]";
