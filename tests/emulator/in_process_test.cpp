@@ -177,6 +177,23 @@ TEST_F(HipInProcess, Programs) {
 }
 
 // Of one row an item or where items lie one behind the other their rows are those of one product.
+TEST_F(HipInProcess, NumbersOf64Bits) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const Program program =
+      Program::parse("def f(x: u64[\"m\", 3], a: u64):\n    y = a - x // 2\n    return y\n").value();
+  const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+  const Tensor x = random(DType::u64, {5, 3}, 7), y = Tensor::make(DType::u64, {5, 3}).value();
+  const DeviceTensor there = DeviceTensor::copy_of(device, x).value(),
+                     result = DeviceTensor::make(device, DType::u64, {5, 3}).value();
+  for (const uint64_t a : {uint64_t{3}, uint64_t{1} << 63, UINT64_MAX - 5}) {
+    const auto ran = compiled.run({{"x", there.view()}, {"a", a}, {"y", result.view()}});
+    ASSERT_TRUE(ran) << ran.error().render();
+    ASSERT_TRUE(result.download(y));
+    for (int i = 0; i < 15; ++i)
+      EXPECT_EQ(y.view().as<uint64_t>()[i], a - x.view().as<uint64_t>()[i] / 2) << a << " " << i;
+  }
+}
+
 TEST_F(HipInProcess, ItemsOfABatch) {
   const Device device = Device::open(Backend::hip, *context_).value();
   const Program program =
