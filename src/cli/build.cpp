@@ -70,6 +70,7 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   wanted.before_writing = guard_of({.tensors = {}, .files = {}, .inputs = std::move(inputs), .takes_force = false});
   wanted.checks = !options.no_checks;
   wanted.engine_dir = options.engine_dir;
+  wanted.programs_by_size = options.by_size;
   wanted.form = options.form == "nvcc"    ? BuildForm::Nvcc
                 : options.form == "nvrtc" ? BuildForm::Nvrtc
                                           : BuildForm::Library;
@@ -157,6 +158,7 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
                                 {"manifest", built->manifest},   {"bytes", built->bytes},
                                 {"seconds", built->seconds},     {"compile_seconds", built->compile_seconds},
                                 {"functions", built->functions}, {"kernels", built->kernels}};
+    if (!built->sizes.empty()) json["sizes"] = built->sizes;
     if (!built->benchmark.empty()) json["benchmark"] = built->benchmark;
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return exit_ok;
@@ -172,6 +174,7 @@ int build_library(const CommonOptions& common, const BuildLibraryOptions& option
   std::printf("manifest  %s\n", built->manifest.c_str());
   if (!built->benchmark.empty()) std::printf("benchmark %s\n", built->benchmark.c_str());
   for (const std::string& function : built->functions) std::printf("function  %s\n", function.c_str());
+  for (const std::string& sizes : built->sizes) std::printf("kernels   %s\n", sizes.c_str());
   std::printf("built in  %.2f s\n", built->seconds);
   return exit_ok;
 }

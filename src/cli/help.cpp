@@ -37,6 +37,7 @@ constexpr Placed placed_options[] = {
     {"Input", "--constant", "NAME=FILE"},
     {"Input", "--weights", "FILE"},
     {"Input", "--hint", "SIZE=N"},
+    {"Input", "--by-size", "N"},
     {"Input", "--dim", "SIZE=N"},
     {"Input", "--seed", "N"},
     {"Epilogue", "--epilogue", "FILE|TEXT"},

@@ -318,6 +318,12 @@ int run(int argc, char** argv) {
                        "The library carries them, instead of mapping the file");
   build_verb->add_option("--hint", library.hints, "Likely sizes; several give kernels for each: batch=8, batch=1,64")
       ->allow_extra_args(false);
+  build_verb
+      ->add_option(
+          "--by-size", library.by_size,
+          "Without --hint: programs of a function, for 512, 16, 1, 4096, 128 rows, 1 to 5 of these (default: up "
+          "to 3)")
+      ->check(decimal(1, 5));
   build_verb->add_flag("--tune", library.tune, "Time the candidates at the hinted sizes");
   build_verb->add_option("--budget", library.tune_budget, "Seconds for --tune, a program")
       ->capture_default_str()

@@ -187,13 +187,16 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
         gemm + " is for a GEMM and its epilogue", "a program's text says sizes, types and what is computed",
         tunes ? "leave it out; sizes are said by --dim" : "leave it out; likely sizes are said by --hint");
   if (verb.get_name() == "build" && !cutlass) {
+    if (verb.count("--by-size") > 0 && verb.count("--tune") > 0)
+      return usage_error("--by-size has no effect with --tune", "kernels are timed for the sizes of --hint",
+                         "leave it out, and say --hint batch=1,64 for kernels for both");
     const bool repro = !given({"--repro"}).empty();
     if (!repro && !given({"--dim"}).empty())
       return usage_error("--dim is for --repro", "a library takes every size; sizes that are likely are said by --hint",
                          "leave it out, say --hint, or name a kernel with --repro");
     const std::string whole =
-        given({"--show", "--tune", "--budget", "--trial", "--constant", "--weights", "--embed-weights", "--header",
-               "--manifest", "--benchmark", "--name", "--no-checks", "--form"});
+        given({"--show", "--by-size", "--tune", "--budget", "--trial", "--constant", "--weights", "--embed-weights",
+               "--header", "--manifest", "--benchmark", "--name", "--no-checks", "--form"});
     const std::string written = given({"--header", "--manifest", "--benchmark", "--engine-dir"});
     if (!written.empty() && !given({"--show"}).empty())
       return usage_error(written + " has no effect with --show", "the host text is printed, and no file is written",
@@ -202,9 +205,9 @@ Result<void> well_placed(const CLI::App& verb, bool program, bool cutlass) {
       return usage_error(whole + " is not for --repro",
                          "a reproducer has one kernel, whose inputs are files of their own", "leave it out");
   }
-  const std::string library =
-      given({"program", "--hint", "--header", "--manifest", "--benchmark", "--constant", "--weights", "--embed-weights",
-             "--tune", "--budget", "--trial", "--no-checks", "--engine-dir", "--form", "--show", "--repro", "--dim"});
+  const std::string library = given({"program", "--hint", "--by-size", "--header", "--manifest", "--benchmark",
+                                     "--constant", "--weights", "--embed-weights", "--tune", "--budget", "--trial",
+                                     "--no-checks", "--engine-dir", "--form", "--show", "--repro", "--dim"});
   if (cutlass && !library.empty())
     return usage_error((library == "program" ? "a program" : library) + " is not for CUTLASS",
                        "CUTLASS gets a GEMM with its epilogue", "leave it out, and say --m, --n, --k and --epilogue");

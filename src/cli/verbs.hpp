@@ -76,6 +76,7 @@ struct BuildLibraryOptions {
   Numerics numerics{};                 // of all of them
   bool embed_weights = false, no_checks = false, tune = false, show = false;
   double tune_budget = 10, tune_trial = 60;
+  int by_size = 0;                // 0: as many as pay
   std::string repro;              // a kernel: the output is a folder that reproduces it
   std::vector<std::string> dims;  // SIZE=NUMBER, of the reproducer
 };

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -38,6 +39,7 @@
 #include "driver/program_kernels.hpp"
 #include "driver/program_state.hpp"
 #include "driver/program_times.hpp"
+#include "driver/size_defaults.hpp"
 #include "driver/size_sets.hpp"
 #include "emit/emit.hpp"
 #include "emit/host/nvcc.hpp"
@@ -299,7 +301,8 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       ++table.count;
       return at;
     };
-    for (const SizeHints& hints : sizes.sets) {
+    // The program of the table for these sizes, and those that take over where it cannot be.
+    const auto add_set = [&](const SizeHints& hints) -> Result<size_t> {
       times = load_program_times(context, state, target, hints);
       choices = choices_of(times);
       CODETTA_TRY(plan::Plan plan, planned_for(hints, plan::Alignment::Hinted));
@@ -332,8 +335,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       }
       CODETTA_TRY(package::PackageRef first, packed(plan));
       CODETTA_TRY(const size_t at, add(plan, std::move(first)));
-      table.chosen.push_back(at);
-      if (last.contains(at) || table.takes_over(at)) continue;  // of sizes with the same kernels
+      if (last.contains(at) || table.takes_over(at)) return at;  // of sizes with the same kernels
       std::vector<size_t> chain{at};
       const package::PackageRef chosen = planned.host.programs[table.first + at].package;
       bool misses = false, uneven = package::may_be_uneven(*chosen);
@@ -367,6 +369,66 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       if (chain.size() > 1) table.less_aligned.resize(table.count);
       for (size_t i = 0; i + 1 < chain.size(); ++i) {
         if (!last.contains(chain[i]) && !table.less_aligned[chain[i]]) table.less_aligned[chain[i]] = chain[i + 1];
+      }
+      return at;
+    };
+    for (const SizeHints& hints : sizes.sets) {
+      CODETTA_TRY(table.chosen.emplace_back(), add_set(hints));
+    }
+    if (!sizes.axes.empty()) planned.sizes.push_back(sets_text(state.function.name, sizes.sets));
+    // Where nothing is hinted at: kernels for some numbers of rows.
+    const auto is_argument = [&](const ir::GraphInput& input) { return !own(input); };
+    std::vector<std::string> symbols;
+    if (options.programs_by_size != 1 && options.tune_seconds == 0 && sizes.axes.empty())
+      symbols = symbols_of_rows(optimized.graph, sizes.sets.front(), is_argument);
+    if (!symbols.empty()) {
+      BuildShare share;
+      const size_t usual = table.chosen.front();
+      for (size_t i = 0; i < table.count; ++i) share.add(*planned.host.programs[table.first + i].package);
+      share.begin();
+      // The program for so many rows; none where it would be the usual one's, or take too much of the build.
+      const auto add_rows = [&](int64_t rows) -> Result<std::optional<size_t>> {
+        SizeHints hints = sizes.sets.front();
+        for (auto& hint : hints_for_rows(symbols, rows)) hints.push_back(std::move(hint));
+        times = load_program_times(context, state, target, hints);
+        choices = choices_of(times);
+        CODETTA_TRY(plan::Plan plan, planned_for(hints, plan::Alignment::Hinted));
+        CODETTA_TRY(const package::Package seen, emitted(plan, state.function.name, options));
+        const package::PackageRef before = planned.host.programs[table.first + usual].package;
+        if (same_kernels(seen, *before)) return std::optional<size_t>();
+        if (options.programs_by_size == 0) {
+          if (!share.takes(seen)) return std::optional<size_t>();
+          CODETTA_TRY(const bool more, wants_other_forms(seen, *before, planned.values));
+          if (more) return std::optional<size_t>();
+        }
+        CODETTA_TRY(package::PackageRef made, packed(plan));
+        if (same_kernels(*made, *before)) return std::optional<size_t>();
+        const size_t known = table.count;
+        const bool needs_others = gpu || package::may_be_uneven(*made);
+        CODETTA_TRY(const size_t at, add(plan, std::move(made)));
+        if (table.count == known) return std::optional<size_t>(at);
+        share.add(*planned.host.programs[table.first + at].package);
+        // What takes over for the usual program does for every size.
+        if (needs_others) {
+          table.less_aligned.resize(table.count);
+          table.less_aligned[at] = usual;
+        }
+        return std::optional<size_t>(at);
+      };
+      const int most = options.programs_by_size == 0 ? usual_programs_by_size : options.programs_by_size;
+      std::map<int64_t, size_t> by_rows{{usual_rows, usual}};
+      for (int i = 1; i < most; ++i) {
+        CODETTA_TRY(const std::optional<size_t> at, add_rows(rows_by_worth[i]));
+        if (at) by_rows.emplace(rows_by_worth[i], *at);
+      }
+      if (by_rows.size() > 1) {
+        std::vector<int64_t> rows;
+        for (const auto& [number, at] : by_rows) rows.push_back(number);
+        SizesOfRows chosen = sizes_of_rows(symbols, rows);
+        table.axes = std::move(chosen.axes);
+        table.chosen.clear();
+        for (const size_t place : chosen.taken) table.chosen.push_back(by_rows.at(rows[place]));
+        planned.sizes.push_back(rows_text(state.function.name, symbols, rows));
       }
     }
     if (table.count > 1) planned.host.by_size.push_back(std::move(table));
@@ -600,6 +662,7 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
       if (listed.insert(kernel.name).second || !one_of_several) report.kernels.push_back(kernel.name);
     }
   }
+  report.sizes = planned.sizes;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

@@ -2,6 +2,7 @@
 #include "driver/build_constants.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -420,6 +421,47 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
         {b, shape, embedded ? bytes.add(runtime::io::row_major_bytes(*value)) : std::string(), buffers[b].external});
   }
   return {};
+}
+
+Result<bool> wants_other_forms(const package::Package& more, const package::Package& before,
+                               const ConstantValues& values) {
+  struct Form {
+    std::string names;                              // of the constants
+    std::optional<package::CpuGemmConfig> packing;  // none: as they lie
+    int64_t bytes = 0;
+    [[nodiscard]] bool is(const Form& other) const { return names == other.names && packing == other.packing; }
+  };
+  const auto among = [](const std::vector<Form>& forms, const Form& one) {
+    return std::any_of(forms.begin(), forms.end(), [&](const Form& other) { return other.is(one); });
+  };
+  const auto forms_of = [&](const package::Package& package) -> Result<std::vector<Form>> {
+    emit::host::Program program{.function = {}, .package = std::make_shared<const package::Package>(package)};
+    std::map<std::string, int64_t> fixed;
+    CODETTA_TRY(const BoundParameters bound, bind_parameters(program, values, fixed));
+    std::vector<Form> forms;
+    std::vector<bool> is_packed(bound.size());
+    for (const PackedLaunch& one : launches_to_pack(program, bound)) {
+      Form form{{}, one.config, static_cast<int64_t>(one.bytes)};
+      for (const size_t b : one.factors) {
+        form.names += package.buffers[bound[b].first].name + " ";
+        is_packed[b] = true;
+      }
+      if (!among(forms, form)) forms.push_back(std::move(form));
+      program.packed.push_back({one.step, {}, static_cast<int64_t>(one.bytes)});
+    }
+    for (size_t i = 0; i < bound.size(); ++i) {
+      const auto& [b, value] = bound[i];
+      if (!is_packed[i] || read_as_it_lies(program, b))
+        forms.push_back({package.buffers[b].name, std::nullopt, value.element_count() * dtype_size(value.dtype())});
+    }
+    return forms;
+  };
+  CODETTA_TRY(const std::vector<Form> there, forms_of(before));
+  CODETTA_TRY(const std::vector<Form> wanted, forms_of(more));
+  int64_t all = 0, further = 0;
+  for (const Form& form : there) all += form.bytes;
+  for (const Form& form : wanted) further += among(there, form) ? 0 : form.bytes;
+  return further > std::max<int64_t>(all / 4, int64_t{1} << 20);
 }
 
 Result<PackedFactors> packed_constants(const package::PackageRef& package, const ConstantValues& values,

@@ -63,6 +63,11 @@ using PackedFactors = std::vector<std::shared_ptr<const runtime::cpu::PackedB>>;
 Result<PackedFactors> packed_constants(const package::PackageRef& package, const ConstantValues& values,
                                        ThreadPool& pool);
 
+// Whether the library would grow by much if it had `more` next to `before`: packed constants that `before` has no use
+// for, or those that it has only packed as they lie, of over a quarter of all constants and over a MiB.
+Result<bool> wants_other_forms(const package::Package& more, const package::Package& before,
+                               const ConstantValues& values);
+
 // Sizes that the constants fix, as hints for planning. Errors: E0221.
 Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Graph& graph,
                                                                     const ConstantValues& values);

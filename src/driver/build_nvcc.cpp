@@ -10,6 +10,7 @@
 
 #include "diag/diagnostic.hpp"
 #include "driver/output_folder.hpp"
+#include "driver/size_defaults.hpp"
 #include "emit/host/nvcc.hpp"
 #include "emit/host/signature.hpp"
 #include "toolchain/nvrtc.hpp"
@@ -45,6 +46,7 @@ Result<LibraryPlan> judged_plan(const std::vector<Program>& programs, const Targ
 }
 
 Result<void> check_form(const Target& target, const BuildOptions& options) {
+  CODETTA_CHECK_OK(check_programs_by_size(options.programs_by_size));
   if (options.form == BuildForm::Library || target.backend == Backend::cuda) return {};
   const char* const compiler = options.form == BuildForm::Nvcc ? "nvcc" : "NVRTC";
   return diag::error(diag::Code::host_feature,
@@ -122,6 +124,8 @@ Result<BuildReport> build_nvcc(const std::vector<Program>& programs, const Targe
   BuildOptions named = options;  // by the folder
   while (named.output.size() > 1 && named.output.back() == '/') named.output.pop_back();
   CODETTA_TRY(LibraryPlan planned, judged_plan(programs, target, named, context));
+  BuildReport report;
+  report.sizes = planned.sizes;
   NvccFolder folder = nvcc_folder(std::move(planned));
   if (options.before_writing) {
     std::vector<std::pair<std::string, std::string>> places;
@@ -129,7 +133,6 @@ Result<BuildReport> build_nvcc(const std::vector<Program>& programs, const Targe
     CODETTA_CHECK_OK(options.before_writing(places, true));
   }
   CODETTA_CHECK_OK(write_folder(options.output, folder.files));
-  BuildReport report;
   const std::string below = options.output + (options.output.back() == '/' ? "" : "/");
   report.library = below + folder.library;
   report.header = below + folder.name + ".h";

@@ -31,6 +31,7 @@ struct LibraryPlan {
   EmbeddedBytes bytes;
   ConstantValues values;
   std::vector<std::pair<std::string, std::string>> tuning;  // by function, as JSON
+  std::vector<std::string> sizes;                           // BuildReport::sizes
   double compile_seconds = 0;                               // of kernels for a GPU
 };
 

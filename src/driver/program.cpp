@@ -300,6 +300,7 @@ Result<std::string> Program::emit(Stage stage, const Target& target,
     BuildOptions options;
     options.name = state_->function.name;
     options.size_hints = size_hints;
+    options.programs_by_size = 1;  // what compile() makes
     return host_text({*this}, target, options, context);
   }
   if (stage == Stage::Memory) return memory_report(*this, target, size_hints, false, context);
@@ -741,6 +742,7 @@ Result<std::string> CompiledProgram::emit(Stage stage) const {
       BuildOptions options;
       options.name = state_->program->function.name;
       options.size_hints = state_->sizes.hints;
+      options.programs_by_size = 1;  // as compile() makes it
       return driver::library_text({Program::Access::make(state_->program)}, state_->target, options, *state_->context);
     }
     case Stage::Asm:

@@ -259,6 +259,7 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   BuildOptions build;
   build.output = build.name = library_name;
   build.size_hints = sizes;
+  build.programs_by_size = 1;
   if (!options.size_hints.empty()) {
     CODETTA_CHECK_OK(check_hints(Program::Access::state(program)->graph, options.size_hints, Hinted::ForSeveralSizes));
     CODETTA_TRY(const SizeSets sets, size_sets(options.size_hints));

@@ -10,15 +10,10 @@
 
 namespace codetta::driver {
 
-namespace {
-
-// The greatest size that is as near to `less` as to `more`, as a ratio.
 int64_t geometric_mean(int64_t less, int64_t more) {
   const auto root = std::sqrt(static_cast<long double>(less) * static_cast<long double>(more));
   return std::clamp(static_cast<int64_t>(root), less, more - 1);
 }
-
-}  // namespace
 
 Result<SizeSets> size_sets(const SizeHints& hints) {
   SizeSets found{.hints = hints, .axes = {}, .sets = {}};

@@ -27,6 +27,9 @@ struct SizeSets {
 // check_hints() has passed. Errors: E0703, more than most_size_sets.
 Result<SizeSets> size_sets(const SizeHints& hints);
 
+// The greatest size that is as near to `less` as to `more`, as a ratio; 0 <= less < more.
+int64_t geometric_mean(int64_t less, int64_t more);
+
 // "batch = 8, s = 512".
 std::string hints_text(const SizeHints& sizes);
 

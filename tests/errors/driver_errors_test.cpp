@@ -449,6 +449,14 @@ TEST_F(DriverErrors, HintsAndTrialsOfLibraries) {
   options.size_hints = {{"b", -3}};
   expect(host_text(two, Target::host(), options, plain).error(), "E0602", "the hint for size b is -3");
   options.size_hints = {};
+  for (const char* target : {"cpu", "metal", "cuda:sm_80"}) {
+    for (const int programs : {-1, 6}) {
+      options.programs_by_size = programs;
+      expect(host_text(two, Target::parse(target).value(), options, plain).error(), "E0703",
+             std::to_string(programs) + " programs by size are asked for");
+    }
+  }
+  options.programs_by_size = 0;
   options.tune_seconds = 1;
   options.trial_seconds = 0;
   expect(build(two, Target::host(), options, plain).error(), "E0703", "0 seconds are no time for a run");

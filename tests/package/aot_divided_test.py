@@ -55,7 +55,7 @@ class Divided(unittest.TestCase):
         return [npy_data(WORK / f"{name}_expected.npy") for name in outputs]
 
     def files(self, source, *options):
-        shown = codetta("build", source, "-o", WORK / "libshown.so", "--show", *options).stdout
+        shown = codetta("build", source, "-o", WORK / "libshown.so", "--by-size", "1", "--show", *options).stdout
         found = re.split(r"(?m)^// ---- (.*) ----$", shown)
         return dict(zip(found[1::2], found[2::2]))
 

@@ -10,7 +10,7 @@ import struct
 import sys
 import unittest
 
-from aot_support import Library, Tensor, WORK, build, codetta, floats, main, npy, npy_data, run, tensor
+from aot_support import Library, Tensor, WORK, build, codetta, floats, main, npy, npy_data, quick, run, tensor
 
 
 PYTHON_USER = """
@@ -196,6 +196,84 @@ class Made(unittest.TestCase):
                     self.assertEqual(status, 0, f"{h}, {front}: {library.text()}")
                 results.append(bytes(y))
             self.assertEqual(results, results[:1] * 4, h)
+
+    def test_kernels_by_rows_without_hints(self):
+        """Nothing is said about sizes: there are kernels for some numbers of rows, and each call has the bits of a library for its own."""
+        text = ("def mlp(x: f32['n', 320], w: f32[320, 640], v: f32[640, 320], g: f32['k']):\n"
+                "    h = gelu(x @ w)\n    y = h @ v\n    z = g * 2.0\n    return y, z\n")
+        target = ["--target", "cpu:avx2", "--threads", "2"]
+        path, done = build(text, "rows", *target, "--by-size", "3")
+        self.assertIn("kernels   mlp: n = 1, 16 (to 90), 512 (and more)\n", done.stdout)
+        table = json.loads((WORK / "rows.json").read_text())["programs"][0]["by_size"]
+        self.assertEqual(table["sizes"], [{"name": "n", "for": [1, 16, 512], "up_to": [1, 90]}])
+        self.assertEqual(len(set(table["chosen"])), 3)
+        # So it is without a word, too.
+        text_file, unsaid = WORK / "rows.py", WORK / "librows_unsaid.so"
+        report = json.loads(codetta("build", text_file, "-o", unsaid, *target, "--compiler", quick(), "--json").stdout)
+        self.assertEqual(report["sizes"], ["mlp: n = 1, 16 (to 90), 512 (and more)"])
+        plans = json.loads((WORK / "rows_unsaid.json").read_text())["programs"][0]["by_size"]
+        self.assertEqual((plans["sizes"], plans["chosen"]), (table["sizes"], table["chosen"]))
+        alone = {rows: Library(build(text, f"rows_{rows}", *target, "--hint", f"n={rows}")[0], f"rows_{rows}") for rows in (1, 16, 512)}
+        library, n = Library(path, "rows"), ctypes.c_int64
+        w, v, g = floats(320 * 640), floats(640 * 320), floats(3)
+        for values in (w, v, g):
+            values[:] = [random.gauss(0, 1) for _ in values]
+        for rows in (0, 1, 2, 16, 90, 91, 200):
+            one = 1 if rows <= 1 else 16 if rows <= 90 else 512
+            x, results = floats(max(rows * 320, 1)), []
+            x[:] = [random.gauss(0, 1) for _ in x]
+            for name, called in ((f"rows_{one}", alone[one]), ("rows", library)):
+                y, z = floats(max(rows * 320, 1)), floats(3)
+                self.assertEqual(called("mlp", x, w, v, g, y, z, n(rows), n(3), None), 0, called.text())
+                results.append((bytes(y), bytes(z), called("mlp_workspace_size", n(rows), n(3))))
+            self.assertEqual(results[0], results[1], f"{rows} rows")
+        # A hint for the rows, or --by-size 1, is one program; one for another size says nothing of rows.
+        for options, many in ((["--hint", "n=512"], False), (["--by-size", "1"], False), (["--hint", "k=5"], True)):
+            shown = codetta("build", text_file, "-o", path, *target, "--show", *options).stdout
+            self.assertEqual("by sizes" in shown, many, options)
+        shown = codetta("build", text_file, "-o", path, *target, "--show", "--by-size", "5").stdout
+        self.assertRegex(shown, r"// n: 1, 16, (128, )?512, 4096")
+        self.assertIn("--by-size", codetta("build", text_file, "-o", path, "--by-size", "6", code=2).stderr)
+        self.assertIn("--by-size has no effect with --tune", codetta("build", text_file, "-o", path, "--by-size", "2", "--tune", code=2).stderr)
+
+    def test_rows_of_two_sizes(self):
+        """Rows are the product of the dims in front: items of a batch and positions."""
+        text = "def f(x: f32['b', 's', 512], w: f32[512, 384]):\n    y = relu(x @ w)\n    return y\n"
+        path, done = build(text, "two_sizes", "--target", "cpu:avx2", "--threads", "2", "--by-size", "3")
+        self.assertIn("kernels   f: b * s = 1, 16, 512 (and more)\n", done.stdout)
+        table = json.loads((WORK / "two_sizes.json").read_text())["programs"][0]["by_size"]
+        self.assertEqual([size["name"] for size in table["sizes"]], ["b", "s"])
+        for size in table["sizes"]:
+            self.assertEqual((size["for"], size["up_to"]), ([1, 4, 16, 64, 256], [1, 8, 32, 128]))
+        chosen = {(b, s): table["chosen"][i * 5 + j] for i, b in enumerate((1, 4, 16, 64, 256)) for j, s in enumerate((1, 4, 16, 64, 256))}
+        one, few, many = chosen[1, 1], chosen[4, 4], chosen[256, 256]
+        self.assertEqual(len({one, few, many}), 3)
+        for (b, s), program in chosen.items():
+            self.assertEqual(program, one if b * s == 1 else few if b * s <= 90 else many, (b, s))
+        library, w = Library(path, "two_sizes"), floats(512 * 384)
+        w[:] = [float(i % 3 - 1) for i in range(len(w))]
+        for b, s in ((1, 1), (1, 16), (3, 4), (16, 16), (0, 5), (1, 100)):
+            x, y = floats(max(b * s * 512, 1)), floats(max(b * s * 384, 1))
+            x[:] = [float(random.randrange(-2, 3)) for _ in x]
+            self.assertEqual(library("f", x, w, y, ctypes.c_int64(b), ctypes.c_int64(s), None), 0, library.text())
+            for row in random.sample(range(b * s), min(b * s, 2)):
+                for column in (0, 200, 383):
+                    want = sum(x[row * 512 + i] * w[i * 384 + column] for i in range(512))
+                    self.assertEqual(y[row * 384 + column], max(want, 0.0), (b, s, row, column))
+
+    def test_constants_are_carried_in_one_form(self):
+        """Kernels for other rows that want a large constant packed otherwise are left out, unless they are asked for."""
+        text = "def f(x: f32['n', 1024], w: f32[1024, 1024]):\n    y = x @ w\n    return y\n"
+        npy(WORK / "form_w.npy", (1024, 1024), [1.0] * (1 << 20))
+        target = ["--target", "cpu:avx2", "--threads", "2", "--constant", f"w={WORK / 'form_w.npy'}"]
+        sizes = {}
+        for name, options in (("one_form", ["--by-size", "1"]), ("all_forms", ["--by-size", "3"]), ("unsaid_forms", [])):
+            path = WORK / f"lib{name}.so"
+            (WORK / "forms.py").write_text(text)
+            codetta("build", WORK / "forms.py", "-o", path, *target, "--compiler", quick(), *options)
+            sizes[name] = path.stat().st_size
+        self.assertGreaterEqual(sizes["all_forms"], sizes["unsaid_forms"])
+        self.assertLess(sizes["unsaid_forms"], sizes["one_form"] + (2 << 20))
 
     def test_tables_of_two_sizes(self):
         """Two sizes with hints, products in a loop and in branches: every call computes the bits of a library for its sizes alone."""

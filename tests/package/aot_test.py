@@ -144,7 +144,7 @@ class Digits(unittest.TestCase):
     def test_same_bytes_again(self):
         again = WORK / "again"
         again.mkdir(exist_ok=True)
-        codetta("build", DIGITS / "classifier.py", "-o", again / "libdigits.so", "--weights", DIGITS / "digits.safetensors",
+        codetta("build", DIGITS / "classifier.py", "-o", again / "libdigits.so", "--by-size", "1", "--weights", DIGITS / "digits.safetensors",
                 "--embed-weights", "--no-cache")
         for name in ("libdigits.so", "digits.h", "digits.json"):
             self.assertEqual((WORK / name).read_bytes(), (again / name).read_bytes(), name)
@@ -641,7 +641,7 @@ class Others(unittest.TestCase):
         text = ("def twins(x: f32['m', 64], w: f32[64, 64], b: f32[64], v: f32[64, 64], c: f32[64]):\n"
                 "    h = relu(x @ w + b)\n    y = relu(h @ v + c)\n    return y\n")
         path, _ = build(text, "twins", "--target", "cpu:avx2")
-        shown = codetta("build", WORK / "twins.py", "-o", path, "--target", "cpu:avx2", "--show").stdout
+        shown = codetta("build", WORK / "twins.py", "-o", path, "--target", "cpu:avx2", "--by-size", "1", "--show").stdout
         # One for elements side by side, and one for elements apart; each is that of both layers.
         functions = re.findall(r'extern "C" void codetta_add_relu_(\w+)\(', shown)
         self.assertEqual((len(functions), len(set(functions))), (2, 2))

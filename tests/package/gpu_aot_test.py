@@ -182,6 +182,38 @@ class GpuLibraries(unittest.TestCase):
                        "ctypes.c_int64(5), None))")
             self.assertEqual(done.stdout.strip(), "-6")
 
+    def test_numbers_of_rows(self):
+        """Without hints there are kernels for some numbers of rows; tensors that lie otherwise take what the usual program's do."""
+        path = WORK / "librows.so"
+        codetta("build", WORK / "mlp.py", "-o", path, "--target", TARGET, "--by-size", "3")
+        table = json.loads((WORK / "rows.json").read_text())["programs"][0]["by_size"]
+        self.assertEqual(table["sizes"], [{"name": "m", "for": [1, 16, 512], "up_to": [1, 90]}])
+        one, few, usual = table["chosen"]
+        self.assertEqual(usual, 0)
+        follows = {line["plan"]: line["then"] for line in table["less_aligned"]}
+        for plan in {one, few} - {usual}:
+            self.assertEqual(follows[plan], usual)
+        self.assertNotEqual(one, usual)
+        if HIP:
+            return
+        script = SCRIPT + """import json
+l.rows_get_last_error.restype = ctypes.c_char_p
+x, w, v, y = memory(4, 2 << 20)
+for m in (1, 2, 90, 91, 0, 600):
+    status = l.rows_mlp(x, w, v, y, ctypes.c_int64(m), None)
+    print(json.dumps([status, l.rows_get_last_error().decode(), launches()]))
+"""
+        done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True,
+                              env={**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")})
+        calls = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual((len(calls), done.returncode), (6, 0), done.stdout + done.stderr)
+        for (status, error, made), plan in zip(calls, (one, few, few, usual, None, usual)):
+            self.assertEqual(status, 0, error)
+            self.assertEqual(bool(made), plan is not None)
+            if plan is not None:
+                found = [[one[0]] + ([one[4], one[7]] if one[0] == "codetta_gemm" else []) for one in made]
+                self.assertEqual(found, sum((launched_as(kernel) for kernel in table["plans"][plan]["kernels"]), []))
+
     def test_tensors_that_are_aligned_less(self):
         """Kernels are chosen for rows of a multiple of 16 bytes, as the hinted sizes have them; other sizes take others."""
         path, pretended = WORK / "libodd.so", {**os.environ, "LD_LIBRARY_PATH": str(WORK / "pretended")}
