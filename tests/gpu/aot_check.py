@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries for CUDA on a GPU. --build CODETTA FOLDER makes them, without a GPU, and where nvcc is on PATH a second time
-from the sources that --form nvcc writes; --run CODETTA FOLDER calls each on random data, holds runs in process to the
-oracle, and the libraries to the runs in process: the same bits, or, where a run in process took a kernel of the vendor's
-or another compiler made the library, the same numbers. Standard library only."""
+"""Libraries for CUDA on a GPU. --build CODETTA FOLDER makes them, without a GPU: with kernels inside, with their sources
+for NVRTC, without hints, and where nvcc is on PATH once more from the sources that --form nvcc writes; --run CODETTA
+FOLDER calls each on random data, holds runs in process to the oracle, and the libraries to the runs in process: the same
+bits, or, where a run in process took a kernel of the vendor's, another compiler made the library, or it has kernels for
+numbers of rows, the same numbers. Standard library only."""
 import array
 import ctypes
 import itertools
@@ -69,6 +70,8 @@ def calls(x: f32["m", 4], z: f32[1, 4], flag: bool):
     y = cond(flag, taken, left, same, end)
     return y
 """
+# Folders of further libraries of each program, and what makes them others.
+FORMS = {"nvrtc": ["--form", "nvrtc"], "by_size": ["--by-size", "5"]}
 KERNELS = {"hooked": ["--kernel", f"running_sums={SOURCE / 'examples/user_kernel/hooked_sums.cu'}"]}
 DECAY = 0.5
 
@@ -93,11 +96,19 @@ def hints_of(name):
     return sum((["--hint", f"{symbol}={size}"] for symbol, size in PROGRAMS[name][4][0].items()), [])
 
 
+def without_hints(command):
+    """--hint and what follows it left out."""
+    return [word for before, word in zip([None, *command], command) if "--hint" not in (before, word)]
+
+
 def build(codetta, folder):
     (folder / "nvcc").mkdir(parents=True, exist_ok=True)
     for name in PROGRAMS:
         command = [codetta, "build", text_of(folder, name), "--target", ARCHITECTURE, *hints_of(name), *KERNELS.get(name, [])]
         print(run(*command, "-o", folder / f"lib{name}.so").strip())
+        for form, more in FORMS.items():
+            (folder / form).mkdir(exist_ok=True)
+            print(run(*(command if form == "nvrtc" else without_hints(command)), *more, "-o", folder / form / f"lib{name}.so").strip())
         if shutil.which("nvcc"):
             print(run(*command, "-o", folder / "nvcc" / name, "--form", "nvcc").strip())
             print(run("sh", folder / "nvcc" / name / "build.sh").strip())
@@ -186,6 +197,8 @@ def check(codetta, folder, driver, name):
     _, inputs, outputs, code, all_sizes = PROGRAMS[name]
     function = {"hooked": "user_kernel_with_hook"}.get(name, name)
     libraries = {"": Library(folder / f"lib{name}.so", name, function)}
+    for form in FORMS:
+        libraries[f", {form}"] = Library(folder / form / f"lib{name}.so", name, function)
     sources = folder / "nvcc" / name / f"lib{name}.so"
     if sources.exists():
         libraries[" by nvcc"] = Library(sources, name, function)

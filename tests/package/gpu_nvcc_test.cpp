@@ -146,7 +146,8 @@ TEST_F(NvccFolder, HasAllThatItsFilesInclude) {
     EXPECT_NE(text.find("#define codetta_gemm " + kernel + "_gemm"), std::string::npos) << text.substr(0, 400);
     EXPECT_NE(programs.find(", " + kernel + "_function};"), std::string::npos);
   }
-  EXPECT_EQ(built->kernels.size(), 4U) << "a kernel for each product, and another for tensors that lie anywhere";
+  EXPECT_EQ(built->kernels.size(), 8U)
+      << "for 512 rows and for fewer a kernel for each product, and another for tensors that lie anywhere";
   EXPECT_NE(script.find("-gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr --std=c++17"),
             std::string::npos);
   // Files that are listed, and files that are there.
@@ -276,7 +277,7 @@ TEST_F(NvccFolder, ItsTextDiffersInWhereKernelsComeFrom) {
     EXPECT_NE(a[i].find("_function"), std::string::npos) << a[i] << "\n" << b[i];
     EXPECT_NE(b[i].find("image_of_"), std::string::npos) << b[i];
   }
-  EXPECT_EQ(differ, 8U) << "a declaration and a row for each of four kernels";
+  EXPECT_EQ(differ, 16U) << "a declaration and a row for each of eight kernels";
 }
 
 }  // namespace
