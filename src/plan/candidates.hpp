@@ -35,6 +35,7 @@ struct GemmShape {
   int32_t a_alignment = 16, b_alignment = 16;          // bytes that the addresses are multiples of, if less than 16
   bool a_made = false, b_made = false;        // the factor lies nowhere: blocks of it are computed where they are read
   double a_clocks = 0, b_clocks = 0;          // then: vector clocks of a vector of its elements
+  double a_unshared_clocks = 0;               // of A where elements share nothing of what is the same in a row
   double a_read_bytes = 0, b_read_bytes = 0;  // and bytes that an element is computed from
   int32_t products = 1;                       // of one A, each with a B of its own; n counts the columns of all
   int32_t epilogue_alignment = 16;  // the same of the epilogue's tensors with rows and columns, their strides included

@@ -252,17 +252,20 @@ double waiting_ns(const GpuFacts& gpu, const Waiting& w) {
 
 void add_making(const GpuProblem& p, const GpuGemmConfig& c, double k, Mainloop& loop) {
   const GemmShape& s = p.shape;
+  const bool in_registers = c.family == GpuFamily::Sm90 || c.family == GpuFamily::Sm100;
   const auto add = [&](bool made, double rows, double clocks, double read_bytes, DType dtype) {
     if (!made) return;
     // Addresses, conversions to and from registers, and the way to shared memory beside the operations themselves;
     // sm_90a's rows stay in registers, and their exponentials and quotients have fewer instructions: 95 for 8 elements.
-    // So have sm_100a's, which are taken to cost the same.
+    // So have sm_100a's, which are taken to cost the same. Vectors have two elements there, and what is the same in a
+    // row is computed for each: taken as shared by four, gate and up of 512 rows made a norm's A themselves
+    // (bench/NOTES.md).
     constexpr double lanes = 128;
-    const double around = c.family == GpuFamily::Sm90 || c.family == GpuFamily::Sm100 ? 2 : 4;
-    loop.clocks += rows * k * (clocks + around) / lanes;
+    loop.clocks += rows * k * (clocks + (in_registers ? 2 : 4)) / lanes;
     loop.bytes += rows * k * (read_bytes - static_cast<double>(types::byte_size(dtype)));
   };
-  add(s.a_made, c.tile_m, s.a_clocks, s.a_read_bytes, c.a_dtype);
+  add(s.a_made, c.tile_m, in_registers ? std::max(s.a_clocks, s.a_unshared_clocks) : s.a_clocks, s.a_read_bytes,
+      c.a_dtype);
   add(s.b_made, c.tile_n, s.b_clocks, s.b_read_bytes, c.b_dtype);
 }
 

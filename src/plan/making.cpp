@@ -69,11 +69,13 @@ MakingCost making_cost(const package::EpilogueProgram& map, double elements, con
     const bool op = inst.kind == Inst::Kind::Op;
     if (!op) {
       cost.clocks += load_clocks;
+      cost.unshared_clocks += load_clocks;
       continue;
     }
     double clocks = operation_clocks(insts, inst);
     if (masked && inst.op == Op::exp) clocks += 1;  // two instructions bound and compare its argument
     cost.clocks += clocks * ((v & by_col) != 0 ? 1 : v != 0 ? 1 / lanes : 0);
+    cost.unshared_clocks += v != 0 ? clocks : 0;
   }
   std::map<uint32_t, double> bytes;  // by argument
   for (const package::Operand& operand : map.operands) {

@@ -15,9 +15,10 @@ namespace codetta::plan {
 inline constexpr int64_t max_run = 64;
 int64_t run_along(const package::Operand& operand, package::Axis axis);
 
-// Of one element. Clocks are those of a lane; bytes come from memory, each tensor at most once.
+// Of one element. Clocks are those of a lane: what is the same in a row is computed once for a vector of elements, or,
+// `unshared`, for each. Bytes come from memory, each tensor at most once.
 struct MakingCost {
-  double clocks = 0, read_bytes = 0;
+  double clocks = 0, unshared_clocks = 0, read_bytes = 0;
 };
 // `map`: what stores the factor otherwise, over `elements` of it.
 MakingCost making_cost(const package::EpilogueProgram& map, double elements, const SizeOf& size);

@@ -206,8 +206,10 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
     }
     most_clocks = std::max(most_clocks, cost.clocks);
     most_bytes = std::max(most_bytes, cost.read_bytes);
+    return cost.unshared_clocks;
   };
-  for (const MadeFactor& made : region.a_made) add_cost(made, gemm.a_clocks, gemm.a_read_bytes);
+  for (const MadeFactor& made : region.a_made)
+    gemm.a_unshared_clocks = std::max(gemm.a_unshared_clocks, add_cost(made, gemm.a_clocks, gemm.a_read_bytes));
   for (const MadeFactor& made : region.b_made) add_cost(made, gemm.b_clocks, gemm.b_read_bytes);
   gemm.products = static_cast<int32_t>(region.more.size() + 1);
   const bool any_a = !gemm.a_made && lies_anywhere(graph, region.a.source);

@@ -373,6 +373,19 @@ TEST(GpuFactors, ManyRowsReadThemFromMemory) {
     EXPECT_NE(notes.find(part), std::string::npos) << notes;
 }
 
+// Two elements of a vector share nothing there of what is the same in a row, such as a norm's scale.
+TEST(GpuFactors, NormsOfManyRowsAreStored) {
+  for (const int m : {512, 8192}) {
+    const Plan plan = plan_of("def f(x: bf16[" + std::to_string(m) +
+                                  ", 4096], w: bf16[4096], g: bf16[4096, 14336], u: bf16[4096, 14336]):\n"
+                                  "    n = cast(rms_norm(x, w), bf16)\n    y = silu(n @ g) * (n @ u)\n    return y\n",
+                              "sm_90a");
+    ASSERT_EQ(plan.kernels.size(), 2U);
+    EXPECT_EQ(plan.kernels[1].lowered.program.split.products, 2U) << m << notes_of(plan);
+    EXPECT_FALSE(plan.kernels[1].lowered.program.makes_a()) << m << notes_of(plan);
+  }
+}
+
 TEST(GpuFactors, WhatCannotBeMade) {
   // What is read by two products, reduced, or taken by indices is stored in front.
   const Plan plan = plan_of(
