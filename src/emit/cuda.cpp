@@ -72,9 +72,17 @@ class CudaPrinter {
   void print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   [[nodiscard]] int rows_at_once(uint32_t index, const PhaseText& phase) const;
   // Whether complete pieces have code of their own. With one row under way at a time they gain next to nothing by it,
-  // and Clang takes long for HIP's. Nor do logarithms of sums of exponentials, of which a row keeps a thread busy.
+  // and Clang takes long for HIP's. Nor do logarithms of sums of exponentials, of which a row keeps a thread busy, and
+  // the few rows of a streaming product, of which a thread has one.
   [[nodiscard]] bool knows_complete(uint32_t index, const PhaseText& phase) const {
-    return is_hip(options_.arch) ? rows_at_once(index, phase) > 1 : !sums_logarithms(index);
+    if (is_hip(options_.arch)) return rows_at_once(index, phase) > 1;
+    const bool one_row = config_.family == GpuFamily::Stream && map_ == nullptr && in_product(index) &&
+                         passes_of(index) == 1 && rows_at_once(index, phase) == 1;
+    return !sums_logarithms(index) && !one_row && !has_few_rows(index);
+  }
+  // Whether no piece is complete, because the product has fewer rows.
+  [[nodiscard]] bool has_few_rows(uint32_t index) const {
+    return map_ == nullptr && in_product(index) && config_.a_rows > 0 && config_.a_rows < config_.piece_rows;
   }
   [[nodiscard]] bool sums_logarithms(uint32_t index) const {
     const auto& insts = program_.phases[0].insts;
@@ -118,7 +126,7 @@ class CudaPrinter {
     const bool direct =
         std::none_of(phase.loads.begin(), phase.loads.end(), [](const Held& load) { return load.setup.empty(); });
     return index == 0 && by_warpgroups() && !phase.loads.empty() && direct && even_rows(index) &&
-           rows_at_once(index, phase) == passes_of(index);
+           knows_complete(index, phase) && rows_at_once(index, phase) == passes_of(index);
   }
   void print_prefetch(CodeWriter& out) const;
   [[nodiscard]] bool loads_full(const package::Operand& o) const {
@@ -435,11 +443,15 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
       return {};
     }
     out.line("if (", whole, ") {");
-    out.line("  if (", complete, ") {");
-    out.line("    strip_0<true, true>(params, tile, strip);");
-    out.line("  } else {");
-    out.line("    strip_0<true, false>(params, tile, strip);");
-    out.line("  }");
+    if (has_few_rows(index)) {
+      out.line("  strip_0<true, false>(params, tile, strip);");
+    } else {
+      out.line("  if (", complete, ") {");
+      out.line("    strip_0<true, true>(params, tile, strip);");
+      out.line("  } else {");
+      out.line("    strip_0<true, false>(params, tile, strip);");
+      out.line("  }");
+    }
     out.line("} else {");
     out.line("  strip_0<false, false>(params, tile, strip);");
     out.line("}");
@@ -477,17 +489,21 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   if (apart) out.line("Sums", index, " sums;");
   const std::string_view first = "(params, tile, held", more = asks_for_whole(index) ? ", whole" : "",
                          end = apart ? ", sums);" : ");";
+  const bool one_form = asks_for_whole(index) || is_hip(options_.arch);  // of pieces that are not complete
+  const auto form = [&](std::string_view indent, std::string_view which) {
+    out.line(indent, "piece_", index, which, first, more, end);
+  };
   if (by_itself) {
     out.line("if (whole && complete) {");
-    out.line("  piece_", index, "<true, true>", first, more, end);
-    if (!asks_for_whole(index) && !is_hip(options_.arch)) {
-      out.line("} else if (whole) {");
-      out.line("  piece_", index, "<true, false>", first, more, end);
-    }
-    out.line("} else {");
+    form("  ", "<true, true>");
   }
-  out.line(by_itself ? "  " : "", "piece_", index, "<false, false>", first, more, end);
-  if (by_itself) out.line("}");
+  if (!one_form) {
+    out.line(by_itself ? "} else if (whole) {" : "if (whole) {");
+    form("  ", "<true, false>");
+  }
+  if (by_itself || !one_form) out.line("} else {");
+  form(by_itself || !one_form ? "  " : "", "<false, false>");
+  if (by_itself || !one_form) out.line("}");
   if (apart) {
     out.line("TileFragment<false, ", layout_.across, ", P> f(params, tile);");
     for (const Held& sum : phase.reducers) out.line("auto& ", sum.name, " = sums.", sum.name, ";");

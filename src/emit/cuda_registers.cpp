@@ -31,14 +31,17 @@ void print_strip(CodeWriter& out, const package::EpilogueProgram& program, const
   out.line("if (complete) f.n = lanes;");
   const auto columns = out.block("if (complete || f.n > 0)");
   put_lines(out, phase.by_column);
-  out.line("#pragma unroll");
-  const auto halves = out.block("for (int half = 0; half < 2; ++half)");
-  out.line("f.r = strip.row(half);");
-  const auto rows = out.block("if (complete || f.r < tile.rows)");
-  out.line("strip.give(f, step, half);");
-  put_lines(out, phase.row);
-  for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
-  put_lines(out, phase.full);
+  {
+    // Not as a loop, which NVVM would ask for conditions to take out of it before it unrolls it.
+    const auto row = out.block_with("};", "const auto finish = [&](int half)");
+    out.line("f.r = strip.row(half);");
+    const auto rows = out.block("if (complete || f.r < tile.rows)");
+    out.line("strip.give(f, step, half);");
+    put_lines(out, phase.row);
+    for (const Held& load : phase.loads) out.line("const ", load.type, " ", load.name, " = ", load.text, ";");
+    put_lines(out, phase.full);
+  }
+  out.line("finish(0), finish(1);");
 }
 
 namespace {

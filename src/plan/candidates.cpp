@@ -12,6 +12,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/checked.hpp"
 #include "plan/copy_engine.hpp"
 #include "plan/families.hpp"
 #include "plan/families_cuda.hpp"
@@ -83,13 +84,15 @@ std::string made_obstacle(const GpuProblem& problem, GpuFamily family) {
   return {};
 }
 
-// Whether the planned sizes are whole tiles, and these whole pieces, which copies don't come in. Where rows of factors
-// may begin anywhere, those of other matrices do, too, and no piece is of whole vectors.
+// Whether the planned sizes are whole tiles but for one of a hundred, and these whole pieces, which copies don't come
+// in. Where rows of factors may begin anywhere, those of other matrices do, too, and no piece is of whole vectors.
 bool is_even(const GpuProblem& p, const GpuGemmConfig& c) {
-  const int64_t width = c.tile_n / p.ways();
-  const bool aligned = c.family != package::GpuFamily::Sm80 || c.alignment >= 16;
-  return aligned && !c.copied && p.shape.m % c.tile_m == 0 && p.root_cols() % width == 0 &&
-         c.tile_m % c.piece_rows == 0 && width % c.piece_cols == 0;
+  const int64_t width = c.tile_n / p.ways(), rows = p.shape.m, cols = p.root_cols();
+  const bool aligned = (c.family != package::GpuFamily::Sm80 || c.alignment >= 16) && cols % 8 == 0;
+  const int64_t tiles = base::ceil_div<int64_t>(rows, c.tile_m) * base::ceil_div(cols, width);
+  const int64_t complete = rows / c.tile_m * (cols / width);
+  return aligned && !c.copied && (tiles - complete) * 100 <= tiles && c.tile_m % c.piece_rows == 0 &&
+         width % c.piece_cols == 0;
 }
 
 auto tile_of(const GpuGemmConfig& c) {
