@@ -21,7 +21,10 @@ CODETTA_FN T load_from(const T* p) {
 template <class V, bool written>
 CODETTA_FN V load_whole(const element<V>* p) {
   V v;
-  if constexpr (sizeof(V) >= 16) {
+  if constexpr (sizeof(V) == 16) {
+    const uint4 part = load_from<written>((const uint4*)p);
+    memcpy(&v, &part, sizeof v);
+  } else if constexpr (sizeof(V) > 16) {
     uint4 part[sizeof(V) / 16];
 #pragma unroll
     for (int i = 0; i < (int)sizeof(V) / 16; ++i) part[i] = load_from<written>((const uint4*)p + i);
@@ -48,13 +51,11 @@ CODETTA_FN u32 word_of_lanes(const V& v, int w) {
   if constexpr (size == 4) {
     memcpy(&bits, &v.e[w], 4);
   } else {
-#pragma unroll
-    for (int i = 0; i < 4 / size; ++i) {
-      if constexpr (size == 1)
-        bits |= (u32)(u8)v.e[w * 4 + i] << (8 * i);
-      else
-        bits |= (u32)(u16)v.e[w * 2 + i] << (16 * i);
-    }
+    if constexpr (size == 1)
+      bits = (u32)(u8)v.e[w * 4] | (u32)(u8)v.e[w * 4 + 1] << 8 | (u32)(u8)v.e[w * 4 + 2] << 16 |
+             (u32)(u8)v.e[w * 4 + 3] << 24;
+    else
+      bits = (u32)(u16)v.e[w * 2] | (u32)(u16)v.e[w * 2 + 1] << 16;
   }
   return bits;
 }
@@ -67,6 +68,8 @@ CODETTA_FN void store_whole(element<V>* p, V v) {
     store_global((u32*)p, word_of_lanes(v, 0));
   } else if constexpr (sizeof(V) == 8) {
     store_two(p, word_of_lanes(v, 0), word_of_lanes(v, 1));
+  } else if constexpr (sizeof(V) == 16) {
+    store_four(p, word_of_lanes(v, 0), word_of_lanes(v, 1), word_of_lanes(v, 2), word_of_lanes(v, 3));
   } else {
 #pragma unroll
     for (int i = 0; i < (int)sizeof(V) / 16; ++i) {
@@ -80,14 +83,12 @@ CODETTA_FN void store_whole(element<V>* p, V v) {
 template <class V, bool written = false>
 CODETTA_FN V gather(const element<V>* p, i64 stride, int n) {
   V v;
-  CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(p + i * stride) : (element<V>)0;
+  CODETTA_EACH_LANE(v.e[i] = i < n ? load_from<written>(p + i * stride) : (element<V>)0);
   return v;
 }
 template <class V>
 CODETTA_FN void scatter(element<V>* p, i64 stride, V v, int n) {
-  CODETTA_EACH_LANE {
-    if (i < n) store_global(p + i * stride, v.e[i]);
-  }
+  CODETTA_EACH_LANE(if (i < n) store_global(p + i * stride, v.e[i]));
 }
 
 }  // namespace codetta::gpu

@@ -9,32 +9,32 @@ namespace codetta::gpu {
 
 CODETTA_FN boolv widen_bool(u8v raw) {
   boolv r;
-  CODETTA_EACH_LANE r.e[i] = raw.e[i] != 0;
+  CODETTA_EACH_LANE(r.e[i] = raw.e[i] != 0);
   return r;
 }
 CODETTA_FN u8v narrow_bool(boolv x) {
   u8v r;
-  CODETTA_EACH_LANE r.e[i] = x.e[i] ? 1 : 0;
+  CODETTA_EACH_LANE(r.e[i] = x.e[i] ? 1 : 0);
   return r;
 }
 // Nonzero and NaN are true.
 template <class V>
 CODETTA_FN boolv to_bool(V x) {
   boolv r;
-  CODETTA_EACH_LANE r.e[i] = x.e[i] != (element<V>)0;
+  CODETTA_EACH_LANE(r.e[i] = x.e[i] != (element<V>)0);
   return r;
 }
 template <class V>
 CODETTA_FN V bool_to(boolv x) {
   V r;
-  CODETTA_EACH_LANE r.e[i] = x.e[i] ? (element<V>)1 : (element<V>)0;
+  CODETTA_EACH_LANE(r.e[i] = x.e[i] ? (element<V>)1 : (element<V>)0);
   return r;
 }
 // Between integers: wraps. To floats: one rounding.
 template <class V, class W>
 CODETTA_FN V convert_to(W x) {
   V r;
-  CODETTA_EACH_LANE r.e[i] = (element<V>)x.e[i];
+  CODETTA_EACH_LANE(r.e[i] = (element<V>)x.e[i]);
   return r;
 }
 
@@ -83,31 +83,27 @@ CODETTA_FN f32v widen_bf16(u16v raw) {
   if constexpr (lanes > 1) {
     u32 words[lanes / 2 + 1];
     memcpy(words, &raw, sizeof raw);
-#pragma unroll
-    for (int i = 0; i + 1 < lanes; i += 2) {
-      r.e[i] = bits_to_float(words[i / 2] << 16);
-      r.e[i + 1] = bits_to_float(words[i / 2] & 0xffff0000u);
-    }
+    CODETTA_EACH_LANE(r.e[i] = bits_to_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u));
   } else
 #endif
   {
-    CODETTA_EACH_LANE r.e[i] = widen(bf16{raw.e[i]});
+    CODETTA_EACH_LANE(r.e[i] = widen(bf16{raw.e[i]}));
   }
   return r;
 }
 CODETTA_FN f32v widen_f16(u16v raw) {
   f32v r;
-  CODETTA_EACH_LANE r.e[i] = widen(f16{raw.e[i]});
+  CODETTA_EACH_LANE(r.e[i] = widen(f16{raw.e[i]}));
   return r;
 }
 CODETTA_FN f32v widen_f8e4m3(u8v raw) {
   f32v r;
-  CODETTA_EACH_LANE r.e[i] = widen(f8e4m3{raw.e[i]});
+  CODETTA_EACH_LANE(r.e[i] = widen(f8e4m3{raw.e[i]}));
   return r;
 }
 CODETTA_FN f32v widen_f8e5m2(u8v raw) {
   f32v r;
-  CODETTA_EACH_LANE r.e[i] = widen(f8e5m2{raw.e[i]});
+  CODETTA_EACH_LANE(r.e[i] = widen(f8e5m2{raw.e[i]}));
   return r;
 }
 
@@ -127,8 +123,7 @@ CODETTA_FN u16v narrow_pairs(f32v x) {
   }
 #else
   u32 words[(lanes + 1) / 2];
-#pragma unroll
-  for (int i = 0; i < lanes; i += 2) words[i / 2] = pack_as(T{}, x.e[i], x.e[pair_of(i)]);
+  CODETTA_EACH_LANE(if (i % 2 == 0) words[i / 2] = pack_as(T{}, x.e[i], x.e[pair_of(i)]));
   memcpy(&r, words, sizeof r);
 #endif
   return r;
@@ -145,7 +140,7 @@ CODETTA_FN u8v narrow_f8e4m3(f32v x) {
     r.e[i] = (u8)two;
   }
 #else
-  CODETTA_EACH_LANE r.e[i] = (u8)narrow_small<3, 7, 0x7e, 0x7f>(x.e[i]);
+  CODETTA_EACH_LANE(r.e[i] = (u8)narrow_small<3, 7, 0x7e, 0x7f>(x.e[i]));
 #endif
   return r;
 }
@@ -159,7 +154,7 @@ CODETTA_FN u8v narrow_f8e5m2(f32v x) {
     r.e[i] = (u8)two;
   }
 #else
-  CODETTA_EACH_LANE r.e[i] = (u8)narrow_small<2, 15, 0x7b, 0x7e>(x.e[i]);
+  CODETTA_EACH_LANE(r.e[i] = (u8)narrow_small<2, 15, 0x7b, 0x7e>(x.e[i]));
 #endif
   return r;
 }
@@ -168,11 +163,11 @@ CODETTA_FN u8v narrow_f8e5m2(f32v x) {
 // f64 to f32 rounded to odd: a further rounding to a format of at most 22 bits is then the only one.
 CODETTA_FN f32v to_odd(f64v x) {
   f32v r;
-  CODETTA_EACH_LANE {
+  CODETTA_EACH_LANE({
     const f32 cut = __double2float_rz(x.e[i]);
     const bool inexact = (f64)cut != x.e[i] && x.e[i] == x.e[i];
     r.e[i] = bits_to_float(float_to_bits(cut) | (inexact ? 1u : 0u));
-  }
+  });
   return r;
 }
 #endif
@@ -184,7 +179,7 @@ CODETTA_FN V exact_or_odd(W x) {
   using T = element<W>;
   V r;
   if constexpr (sizeof(T) == 8 && sizeof(element<V>) == 4) {
-    CODETTA_EACH_LANE {
+    CODETTA_EACH_LANE({
       const bool negative = is_signed<T> && x.e[i] < 0;
       u64 n = negative ? (u64)0 - (u64)x.e[i] : (u64)x.e[i];
       u32 dropped = 0;
@@ -193,16 +188,16 @@ CODETTA_FN V exact_or_odd(W x) {
       n = (n >> dropped) | (rest != 0 ? 1 : 0);
       const element<V> f = (element<V>)n * (element<V>)((u64)1 << dropped);
       r.e[i] = negative ? -f : f;
-    }
+    });
   } else {
     constexpr int dropped = sizeof(T) == 4 ? 8 : 11;
     constexpr T mask = ((T)1 << dropped) - 1;
-    CODETTA_EACH_LANE {
+    CODETTA_EACH_LANE({
       const T n = x.e[i];
       const T top = n >> (sizeof(T) * 8 - 1 - dropped);  // 0 or -1: it fits
       const bool small = top == 0 || top == (T) ~(T)0;
       r.e[i] = (element<V>)(small ? n : (T)((n & ~mask) | ((n & mask) != 0 ? mask + 1 : 0)));
-    }
+    });
   }
   return r;
 }
@@ -240,13 +235,13 @@ template <class V, class W>
 CODETTA_FN V truncate_to(W x) {
   using T = element<V>;
   V r;
-  CODETTA_EACH_LANE {
+  CODETTA_EACH_LANE({
     const element<W> y = x.e[i] == x.e[i] ? x.e[i] : (element<W>)0;
     if constexpr (sizeof(T) < 4)
       r.e[i] = saturated<T>(truncated(y, i32{}));
     else
       r.e[i] = truncated(y, T{});
-  }
+  });
   return r;
 }
 // As an implicit store does it: to nearest even.
@@ -254,13 +249,13 @@ template <class V, class W>
 CODETTA_FN V round_to(W x) {
   using T = element<V>;
   V r;
-  CODETTA_EACH_LANE {
+  CODETTA_EACH_LANE({
     const element<W> y = x.e[i] == x.e[i] ? x.e[i] : (element<W>)0;
     if constexpr (sizeof(T) < 4)
       r.e[i] = saturated<T>(rounded(y, i32{}));
     else
       r.e[i] = rounded(y, T{});
-  }
+  });
   return r;
 }
 

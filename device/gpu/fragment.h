@@ -85,12 +85,12 @@ struct TileFragment {
   CODETTA_MEMBER i64v row_index() const { return splat<i64v>(tile.row + r); }
   CODETTA_MEMBER i64v col_index() const {
     i64v v;
-    CODETTA_EACH_LANE v.e[i] = tile.col + c + i;
+    CODETTA_EACH_LANE(v.e[i] = tile.col + c + i);
     return v;
   }
   CODETTA_MEMBER boolv valid_here() const {
     boolv v;
-    CODETTA_EACH_LANE v.e[i] = whole || i < n;
+    CODETTA_EACH_LANE(v.e[i] = whole || i < n);
     return v;
   }
   template <class V>
@@ -101,7 +101,7 @@ struct TileFragment {
     } else {  // else nvcc warns of a loop that is not reached
       if (wide || tile.wide) return *(const V*)p;
       V v;
-      CODETTA_EACH_LANE v.e[i] = i < n ? p[i] : (element<V>)0;
+      CODETTA_EACH_LANE(v.e[i] = i < n ? p[i] : (element<V>)0);
       return v;
     }
   }
@@ -159,22 +159,22 @@ struct TileFragment {
       return whole ? splat<V>(0) : gather<V, written>(row + column_offset(tile.col + c), unit, n);
     } else {
       V v;
-      CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i)) : (E)0;
+      CODETTA_EACH_LANE(v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i)) : (E)0);
       return v;
     }
   }
   // Of an index into a dim of `size` elements: the nearest that is there.
   CODETTA_MEMBER i64v gather_offset(i64v index, i64 stride, i64 size) const {
-    CODETTA_EACH_LANE {
+    CODETTA_EACH_LANE({
       const i64 at = index.e[i] < size ? index.e[i] : size - 1;
       index.e[i] = (at < 0 ? 0 : at) * stride;
-    }
+    });
     return index;
   }
   template <class V, bool written = false, class E, class F>
   CODETTA_MEMBER V load_at(const E* row, F column_offset, i64v offset) const {
     V v;
-    CODETTA_EACH_LANE v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i) + offset.e[i]) : (E)0;
+    CODETTA_EACH_LANE(v.e[i] = i < n ? load_from<written>(row + column_offset(tile.col + c + i) + offset.e[i]) : (E)0);
     return v;
   }
   // The same element in all lanes, whichever columns stand here: neither the pointer nor the offset depends on one.
@@ -238,9 +238,7 @@ struct TileFragment {
       if (!whole && !(asks && wide)) return scatter(row + column_offset(tile.col + c), unit, v, n);
       if (n != 0) store_whole(row + column_offset(tile.col + c), v);
     } else {
-      CODETTA_EACH_LANE {
-        if (i < n) store_global(row + column_offset(tile.col + c + i), v.e[i]);
-      }
+      CODETTA_EACH_LANE(if (i < n) store_global(row + column_offset(tile.col + c + i), v.e[i]));
     }
   }
   template <class E>
@@ -262,14 +260,12 @@ struct TileFragment {
   // reduce_column and reduce_all: by all threads of the group; both end with the scratch free again.
   template <class S, class T>
   static CODETTA_MEMBER void write(const S& s, T* p, i64 at) {
-#pragma unroll
-    for (int i = 0; i < S::width; ++i) p[at * S::width + i] = s.v[i];
+    CODETTA_EACH_VALUE(S, p[at * S::width + i] = s.v[i]);
   }
   template <class S, class T>
   static CODETTA_MEMBER S read(const T* p, i64 at) {
     S s;
-#pragma unroll
-    for (int i = 0; i < S::width; ++i) s.v[i] = p[at * S::width + i];
+    CODETTA_EACH_VALUE(S, s.v[i] = p[at * S::width + i]);
     return s;
   }
   // The states held[0].*q, held[1].*q, ... of several rows, each of all threads of the row: the lanes of a row that are
@@ -292,14 +288,14 @@ struct TileFragment {
 #pragma unroll
       for (int i = 0; i < n; ++i) {
         S other;
-#pragma unroll
-        for (int j = 0; j < S::width; ++j) {
+        S &mine = s[i], &its = s[i + n];
+        CODETTA_EACH_VALUE(S, {
           // Both are read first: Clang would choose between places, and states would lie in memory.
-          const auto low = s[i].v[j], high = s[i + n].v[j];
-          s[i].v[j] = upper ? high : low;
-          other.v[j] = exchanged(mask, upper ? low : high, distance);
-        }
-        s[i].merge(other);
+          const auto low = mine.v[i], high = its.v[i];
+          mine.v[i] = upper ? high : low;
+          other.v[i] = exchanged(mask, upper ? low : high, distance);
+        });
+        mine.merge(other);
       }
     }
     merge_threads(mask, s[0], count, across);
@@ -339,10 +335,10 @@ struct TileFragment {
   CODETTA_MEMBER void reduce_column(int k, R<V>& q) const {
     using S = typename R<V>::State;
     auto* const shared = (element<V>*)tile.scratch;
-    CODETTA_EACH_LANE {
+    CODETTA_EACH_LANE({
       merge_threads(~0u, q.lane[i], across, 32);
       if (tile.thread % 32 < across) write(q.lane[i], shared, tile.thread / 32 * (across * lanes) + c + i);
-    }
+    });
     group_barrier(tile.barrier, tile.threads);
 #pragma unroll 1  // there is one round where columns are no more than threads
     for (i32 col = tile.thread; col < tile.cols; col += tile.threads) {

@@ -85,7 +85,7 @@ struct alignas(bytes_at_most_16((run < lanes ? lanes / run : 1) * (int)sizeof(E)
 template <class V, class E, int run>
 CODETTA_FN V spread(const Runs<E, run>& runs) {
   V v;
-  CODETTA_EACH_LANE v.e[i] = runs.e[i / run];
+  CODETTA_EACH_LANE(v.e[i] = runs.e[i / run]);
   return v;
 }
 // A vector on its way. Elements of one or two bytes stay in the words that were loaded: they would be waited for to be
@@ -206,11 +206,11 @@ struct Making {
   template <class Place = Alone>
   CODETTA_MEMBER Vector make_some(const Held& held, i64 row, i64 col, int n) const {
     Vector v;
-    CODETTA_EACH_LANE v.e[i] = 0;
+    CODETTA_EACH_LANE(v.e[i] = 0);
     if (n > 0) {
       const Vector made = Maker::template make<false, Place>(params, tile(row, col, n), held);
       if (makers_ask && n >= lanes) return made;
-      CODETTA_EACH_LANE v.e[i] = i < n ? made.e[i] : (element<Vector>)0;
+      CODETTA_EACH_LANE(v.e[i] = i < n ? made.e[i] : (element<Vector>)0);
     }
     return v;
   }

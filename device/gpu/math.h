@@ -144,30 +144,33 @@ struct PhiloxWords {
   CODETTA_MEMBER u32 word(u32 i) const { return (i & 2) != 0 ? ((i & 1) != 0 ? c3 : c2) : (i & 1) != 0 ? c1 : c0; }
 };
 // Of each lane word index % 4 of block index / 4. Lanes mostly are elements that follow each other, in blocks of their
-// own; else each has its block by itself, in little code.
+// own; else each has its block by itself. Either way a turn makes one block and the first lanes' words, which go behind
+// the others: compilers take long for a block, so that there is one text of it.
 CODETTA_FN u32v philox_words(u64 seed, u64v index) {
   constexpr int side = lanes < 4 ? lanes : 4;
   bool in_order = index.e[0] % side == 0;
-  CODETTA_EACH_LANE in_order = in_order && index.e[i] == index.e[0] + (u64)i;
+  CODETTA_EACH_LANE(in_order = in_order && index.e[i] == index.e[0] + (u64)i);
   u32v words;
-  if (in_order) {
-#pragma unroll
-    for (int first = 0; first < lanes; first += side) {
-      const PhiloxWords block(seed, index.e[first] / 4);
-#pragma unroll
-      for (int i = 0; i < side; ++i) words.e[first + i] = block.word(side == 4 ? (u32)i : (u32)index.e[first] + (u32)i);
-    }
-  } else {
-    CODETTA_EACH_LANE words.e[i] = 0;
+  CODETTA_EACH_LANE(words.e[i] = 0);
 #pragma unroll 1
-    for (int turn = 0; turn < lanes; ++turn) {
-      const u32 word = PhiloxWords(seed, index.e[0] / 4).word((u32)index.e[0]);
+  for (int done = 0; done < lanes; done += in_order ? side : 1) {
+    const PhiloxWords block(seed, index.e[0] / 4);
+    const u32 first = (u32)index.e[0];
+    if (in_order) {
+#pragma unroll
+      for (int i = 0; i < lanes - side; ++i) {
+        words.e[i] = words.e[i + side];
+        index.e[i] = index.e[i + side];
+      }
+#pragma unroll
+      for (int i = 0; i < side; ++i) words.e[lanes - side + i] = block.word(side == 4 ? (u32)i : first + (u32)i);
+    } else {
 #pragma unroll
       for (int i = 1; i < lanes; ++i) {
         words.e[i - 1] = words.e[i];
         index.e[i - 1] = index.e[i];
       }
-      words.e[lanes - 1] = word;
+      words.e[lanes - 1] = block.word(first);
     }
   }
   return words;
@@ -182,12 +185,12 @@ CODETTA_FN V scaled_up(V x, element<V> d) {
     f32 big = one::abs(x.e[0]);
 #pragma unroll
     for (int i = 1; i < lanes; ++i) big = one::larger(big, one::abs(x.e[i]));
-    if (!divides(d) || big >= 0x1p100f) return each_divided(x, d);
-    CODETTA_EACH_LANE x.e[i] = one::quotient(x.e[i], d, r);
+    if (!divides(d) || big >= 0x1p100f) return divided_in_turn(x, d);
+    CODETTA_EACH_LANE(x.e[i] = one::quotient(x.e[i], d, r));
     return x;
   }
 #endif
-  CODETTA_EACH_LANE x.e[i] = x.e[i] / d;
+  CODETTA_EACH_LANE(x.e[i] = x.e[i] / d);
   return x;
 }
 // Kept where (word >> 8) 2^-24 >= p. There is one p and one seed.
@@ -195,7 +198,7 @@ template <class V>
 CODETTA_FN V ct_dropout(V x, f32v p, u64v seed, u64v index) {
   const u32v words = philox_words(seed.e[0], index);
   x = scaled_up(x, (element<V>)(1.0f - p.e[0]));
-  CODETTA_EACH_LANE x.e[i] = (f32)(words.e[i] >> 8) * 0x1p-24f >= p.e[0] ? x.e[i] : (element<V>)0;
+  CODETTA_EACH_LANE(x.e[i] = (f32)(words.e[i] >> 8) * 0x1p-24f >= p.e[0] ? x.e[i] : (element<V>)0);
   return x;
 }
 

@@ -5,32 +5,32 @@
 
 #include "device/gpu/vec.h"
 
-#define CODETTA_UNARY(name)                       \
-  template <class T>                              \
-  CODETTA_FN Vec<T> ct_##name(Vec<T> x) {         \
-    Vec<T> r;                                     \
-    CODETTA_EACH_LANE r.e[i] = one::name(x.e[i]); \
-    return r;                                     \
+#define CODETTA_UNARY(name)                        \
+  template <class T>                               \
+  CODETTA_FN Vec<T> ct_##name(Vec<T> x) {          \
+    Vec<T> r;                                      \
+    CODETTA_EACH_LANE(r.e[i] = one::name(x.e[i])); \
+    return r;                                      \
   }
-#define CODETTA_BINARY(name)                              \
-  template <class T>                                      \
-  CODETTA_FN Vec<T> ct_##name(Vec<T> x, Vec<T> y) {       \
-    Vec<T> r;                                             \
-    CODETTA_EACH_LANE r.e[i] = one::name(x.e[i], y.e[i]); \
-    return r;                                             \
+#define CODETTA_BINARY(name)                               \
+  template <class T>                                       \
+  CODETTA_FN Vec<T> ct_##name(Vec<T> x, Vec<T> y) {        \
+    Vec<T> r;                                              \
+    CODETTA_EACH_LANE(r.e[i] = one::name(x.e[i], y.e[i])); \
+    return r;                                              \
   }
-#define CODETTA_TERNARY(name)                                     \
-  template <class T>                                              \
-  CODETTA_FN Vec<T> ct_##name(Vec<T> x, Vec<T> y, Vec<T> z) {     \
-    Vec<T> r;                                                     \
-    CODETTA_EACH_LANE r.e[i] = one::name(x.e[i], y.e[i], z.e[i]); \
-    return r;                                                     \
+#define CODETTA_TERNARY(name)                                      \
+  template <class T>                                               \
+  CODETTA_FN Vec<T> ct_##name(Vec<T> x, Vec<T> y, Vec<T> z) {      \
+    Vec<T> r;                                                      \
+    CODETTA_EACH_LANE(r.e[i] = one::name(x.e[i], y.e[i], z.e[i])); \
+    return r;                                                      \
   }
 #define CODETTA_COMPARE(name, op)                  \
   template <class T>                               \
   CODETTA_FN boolv ct_##name(Vec<T> x, Vec<T> y) { \
     boolv r;                                       \
-    CODETTA_EACH_LANE r.e[i] = x.e[i] op y.e[i];   \
+    CODETTA_EACH_LANE(r.e[i] = x.e[i] op y.e[i]);  \
     return r;                                      \
   }
 
@@ -154,19 +154,19 @@ CODETTA_COMPARE(gt, >)
 CODETTA_COMPARE(ge, >=)
 
 CODETTA_FN boolv ct_logical_and(boolv x, boolv y) {
-  CODETTA_EACH_LANE x.e[i] = x.e[i] & y.e[i];
+  CODETTA_EACH_LANE(x.e[i] = x.e[i] & y.e[i]);
   return x;
 }
 CODETTA_FN boolv ct_logical_or(boolv x, boolv y) {
-  CODETTA_EACH_LANE x.e[i] = x.e[i] | y.e[i];
+  CODETTA_EACH_LANE(x.e[i] = x.e[i] | y.e[i]);
   return x;
 }
 CODETTA_FN boolv ct_logical_xor(boolv x, boolv y) {
-  CODETTA_EACH_LANE x.e[i] = x.e[i] != y.e[i];
+  CODETTA_EACH_LANE(x.e[i] = x.e[i] != y.e[i]);
   return x;
 }
 CODETTA_FN boolv ct_logical_not(boolv x) {
-  CODETTA_EACH_LANE x.e[i] = !x.e[i];
+  CODETTA_EACH_LANE(x.e[i] = !x.e[i]);
   return x;
 }
 template <class V>

@@ -106,8 +106,8 @@ CODETTA_FN f32 exp_near(f32 x) {
 CODETTA_FN bool divides(f32 d) {
   return (float_to_bits(d) & 0x7fffffffu) - 0x34000000u < 0x16800000u;
 }  // 2^-23 to 2^22
-CODETTA_FN Vec<f32> each_divided(Vec<f32> x, f32 d) {
-#ifdef CODETTA_OWN_MATH  // each in turn, as the first of all lanes, in less code for what hardly ever happens
+// Each as the first of all lanes, in little code for what hardly ever happens.
+CODETTA_FN Vec<f32> divided_in_turn(Vec<f32> x, f32 d) {
 #pragma unroll 1
   for (int turn = 0; turn < lanes; ++turn) {
     const f32 q = x.e[0] / d;
@@ -115,10 +115,15 @@ CODETTA_FN Vec<f32> each_divided(Vec<f32> x, f32 d) {
     for (int i = 1; i < lanes; ++i) x.e[i - 1] = x.e[i];
     x.e[lanes - 1] = q;
   }
-#else
-  CODETTA_EACH_LANE x.e[i] = x.e[i] / d;
-#endif
   return x;
+}
+CODETTA_FN Vec<f32> each_divided(Vec<f32> x, f32 d) {
+#ifdef CODETTA_OWN_MATH
+  return divided_in_turn(x, d);
+#else
+  CODETTA_EACH_LANE(x.e[i] = x.e[i] / d);
+  return x;
+#endif
 }
 CODETTA_FN Vec<f32> ct_div_by(Vec<f32> x, Vec<f32> y) {
   const f32 d = y.e[0], r = 1.0f / d;
@@ -131,7 +136,7 @@ CODETTA_FN Vec<f32> ct_div_by(Vec<f32> x, Vec<f32> y) {
   const bool plain = divides(d) && big < 0x1p100f && (small >= 0x1p-100f || (big == 0.0f && d > 0.0f));
   Vec<f32> q;
   if (plain) {
-    CODETTA_EACH_LANE q.e[i] = one::quotient(x.e[i], d, r);
+    CODETTA_EACH_LANE(q.e[i] = one::quotient(x.e[i], d, r));
   } else {
     q = each_divided(x, d);
   }
@@ -146,27 +151,27 @@ struct Quotients {
 CODETTA_FN Vec<f32> ct_div_by(Quotients& all, Vec<f32> x, Vec<f32> y) {
   const f32 d = y.e[0], r = 1.0f / d;
   all.divided = all.divided && divides(d);
-  CODETTA_EACH_LANE {
+  CODETTA_EACH_LANE({
     const u32 above = (float_to_bits(x.e[i]) & 0x7fffffffu) - 0x0d800000u;
     all.most = all.most > above ? all.most : above;
     x.e[i] = one::quotient(x.e[i], d, r);
-  }
+  });
   return x;
 }
 // An exponential and its quotient by a number of the row, for which alone it is there: no sign has to be left out, and
 // what is out of bounds is as a quotient that is not right.
 CODETTA_FN Vec<f32> ct_exp_of(Quotients& all, Vec<f32> x) {
-  CODETTA_EACH_LANE {
+  CODETTA_EACH_LANE({
     x.e[i] = one::exp_near(x.e[i]);
     const u32 above = float_to_bits(x.e[i]) - 0x0d800000u;
     all.most = all.most > above ? all.most : above;
-  }
+  });
   return x;
 }
 CODETTA_FN Vec<f32> ct_quotient_of(Quotients& all, Vec<f32> e, Vec<f32> y) {
   const f32 d = y.e[0], r = 1.0f / d;
   all.divided = all.divided && divides(d);
-  CODETTA_EACH_LANE e.e[i] = one::quotient(e.e[i], d, r);
+  CODETTA_EACH_LANE(e.e[i] = one::quotient(e.e[i], d, r));
   return e;
 }
 // Where many of the exponentials are 0, because a mask has left their elements out: below -105 that is what they are,
@@ -181,18 +186,18 @@ struct MaskedQuotients : Quotients {
   }
 };
 CODETTA_FN Vec<f32> ct_exp_of(MaskedQuotients& all, Vec<f32> x) {
-  CODETTA_EACH_LANE {
+  CODETTA_EACH_LANE({
     x.e[i] = one::maximum(x.e[i], -105.0f);
     const u32 above = float_to_bits(x.e[i]) - 0xc2d20000u;
     all.between = all.between > above ? all.between : above;
     all.highest = one::maximum(all.highest, x.e[i]);
     x.e[i] = one::exp_near(x.e[i]);
-  }
+  });
   return x;
 }
 struct Ordinarily {};
 CODETTA_FN Vec<f32> ct_exp_of(const Ordinarily&, Vec<f32> x) {
-  CODETTA_EACH_LANE x.e[i] = one::exp(x.e[i]);
+  CODETTA_EACH_LANE(x.e[i] = one::exp(x.e[i]));
   return x;
 }
 CODETTA_FN Vec<f32> ct_div_by(const Ordinarily&, Vec<f32> x, Vec<f32> y) { return ct_div_by(x, y); }

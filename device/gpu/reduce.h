@@ -46,6 +46,18 @@ CODETTA_FN T exponent(T x) {
   if constexpr (sizeof(T) == 4) return ex2_approx(x * 1.4426950408889634f);
   return one::exp(x);
 }
+// A statement for each value `i` of a state, one or two.
+#define CODETTA_EACH_VALUE(S, ...) \
+  {                                \
+    {                              \
+      constexpr int i = 0;         \
+      __VA_ARGS__;                 \
+    }                              \
+    if constexpr (S::width == 2) { \
+      constexpr int i = 1;         \
+      __VA_ARGS__;                 \
+    }                              \
+  }
 // To (m, s), the largest so far and the sum of exp(x - m), several values at once: first their largest, then one
 // exponential each, as if all of the row were there. `against` gives what is subtracted where m is the largest.
 template <class T, int n, class F>
@@ -118,15 +130,10 @@ struct Reducer {
   using State = S;
   static constexpr int width = S::width;
   S lane[lanes];
-  CODETTA_MEMBER void add(V x, boolv valid) {
-    CODETTA_EACH_LANE {
-      if (valid.e[i]) lane[i].add(x.e[i]);
-    }
-  }
+  CODETTA_MEMBER void add(V x, boolv valid) { CODETTA_EACH_LANE(if (valid.e[i]) lane[i].add(x.e[i])); }
   CODETTA_MEMBER S folded() const {
     S s = lane[0];
-#pragma unroll
-    for (int i = 1; i < lanes; ++i) s.merge(lane[i]);
+    CODETTA_EACH_LANE(if (i > 0) s.merge(lane[i]));
     return s;
   }
   // All that a thread has of a row.
@@ -142,7 +149,7 @@ struct Reducer<SumExpState<T>, V> {
   static constexpr int width = State::width;
   State state;
   CODETTA_MEMBER void add(V x, boolv valid) {
-    CODETTA_EACH_LANE x.e[i] = valid.e[i] ? x.e[i] : lowest<T>();
+    CODETTA_EACH_LANE(x.e[i] = valid.e[i] ? x.e[i] : lowest<T>());
     state.add(x.e);
   }
   template <int n>
@@ -172,7 +179,7 @@ struct Gathered {
   element<V> x[n * lanes];
   struct Place {
     element<V>* x;
-    CODETTA_MEMBER void add(V v, boolv) const { CODETTA_EACH_LANE x[i] = v.e[i]; }
+    CODETTA_MEMBER void add(V v, boolv) const { CODETTA_EACH_LANE(x[i] = v.e[i]); }
   };
   CODETTA_MEMBER Place at(int i) { return {x + i * lanes}; }
 };
@@ -198,8 +205,7 @@ CODETTA_FN void merge_threads(u32 mask, S& s, int first, int last) {
   CODETTA_EACH_ROUND
   for (int d = first; d < last; d *= 2) {
     S other;
-#pragma unroll
-    for (int i = 0; i < S::width; ++i) other.v[i] = exchanged(mask, s.v[i], d);
+    CODETTA_EACH_VALUE(S, other.v[i] = exchanged(mask, s.v[i], d));
     s.merge(other);
   }
 }

@@ -6,7 +6,26 @@
 #include "device/gpu/abi.h"
 #include "device/gpu/builtins.h"
 
-#define CODETTA_EACH_LANE _Pragma("unroll") for (int i = 0; i < lanes; ++i)
+// A statement for each lane `i`. NVVM takes a tenth less for a kernel where it finds them side by side, and not as
+// loops to unroll.
+#if defined __HIP_PLATFORM_AMD__ || defined __METAL_VERSION__ || CODETTA_LANES > 8
+#define CODETTA_EACH_LANE(...) \
+  _Pragma("unroll") for (int i = 0; i < lanes; ++i) { __VA_ARGS__; }
+#else
+#define CODETTA_LANE(lane, ...) \
+  {                             \
+    constexpr int i = lane;     \
+    __VA_ARGS__;                \
+  }
+#define CODETTA_LANES_1(first, ...) CODETTA_LANE(first, __VA_ARGS__)
+#define CODETTA_LANES_2(first, ...) CODETTA_LANES_1(first, __VA_ARGS__) CODETTA_LANES_1(first + 1, __VA_ARGS__)
+#define CODETTA_LANES_4(first, ...) CODETTA_LANES_2(first, __VA_ARGS__) CODETTA_LANES_2(first + 2, __VA_ARGS__)
+#define CODETTA_LANES_8(first, ...) CODETTA_LANES_4(first, __VA_ARGS__) CODETTA_LANES_4(first + 4, __VA_ARGS__)
+#define CODETTA_LANES_OF(count) CODETTA_LANES_##count
+#define CODETTA_LANES_NAMED(count) CODETTA_LANES_OF(count)
+#define CODETTA_EACH_LANE(...) \
+  { CODETTA_LANES_NAMED(CODETTA_LANES)(0, __VA_ARGS__) }
+#endif
 
 namespace codetta::gpu {
 
@@ -84,14 +103,14 @@ using wrapping = typename Choose<sizeof(T) == 8, u64, u32>::type;
 template <class V, class S>
 CODETTA_FN V splat(S s) {
   V v;
-  CODETTA_EACH_LANE v.e[i] = (element<V>)s;
+  CODETTA_EACH_LANE(v.e[i] = (element<V>)s);
   return v;
 }
 
 template <class V>
 CODETTA_FN V select(boolv m, V x, V y) {
   V r;
-  CODETTA_EACH_LANE r.e[i] = m.e[i] ? x.e[i] : y.e[i];
+  CODETTA_EACH_LANE(r.e[i] = m.e[i] ? x.e[i] : y.e[i]);
   return r;
 }
 

@@ -46,7 +46,7 @@ CODETTA_FN V load_whole(const device element<V>* p) {
     w[0] = *(const device u8*)p;
   }
   V v;
-  CODETTA_EACH_LANE {
+  CODETTA_EACH_LANE({
     if constexpr (sizeof(T) == 8)
       v.e[i] = of_words<T>(w[2 * i], w[2 * i + 1]);
     else if constexpr (sizeof(T) == 4)
@@ -55,7 +55,7 @@ CODETTA_FN V load_whole(const device element<V>* p) {
       v.e[i] = of_words<T>(w[i / 2] >> (16 * (i % 2)), 0);
     else
       v.e[i] = of_words<T>(w[i / 4] >> (8 * (i % 4)), 0);
-  }
+  });
   return v;
 }
 // Word `w` of a vector's bytes.
@@ -91,7 +91,7 @@ CODETTA_FN void store_whole(device element<V>* p, V v) {
   } else if constexpr (bytes == 4) {
     *(device u32*)p = word_of_lanes(v, 0);
   } else {
-    CODETTA_EACH_LANE p[i] = v.e[i];
+    CODETTA_EACH_LANE(p[i] = v.e[i]);
   }
 }
 
@@ -99,14 +99,12 @@ CODETTA_FN void store_whole(device element<V>* p, V v) {
 template <class V>
 CODETTA_FN V gather(const device element<V>* p, i64 stride, int n) {
   V v;
-  CODETTA_EACH_LANE v.e[i] = i < n ? p[i * stride] : (element<V>)0;
+  CODETTA_EACH_LANE(v.e[i] = i < n ? p[i * stride] : (element<V>)0);
   return v;
 }
 template <class V>
 CODETTA_FN void scatter(device element<V>* p, i64 stride, V v, int n) {
-  CODETTA_EACH_LANE {
-    if (i < n) p[i * stride] = v.e[i];
-  }
+  CODETTA_EACH_LANE(if (i < n) p[i * stride] = v.e[i]);
 }
 
 }  // namespace codetta::gpu

@@ -60,19 +60,19 @@ struct TileFragment {
   CODETTA_MEMBER i64v row_index() const { return splat<i64v>(tile.row + r); }
   CODETTA_MEMBER i64v col_index() const {
     i64v v;
-    CODETTA_EACH_LANE v.e[i] = tile.col + c + i;
+    CODETTA_EACH_LANE(v.e[i] = tile.col + c + i);
     return v;
   }
   CODETTA_MEMBER boolv valid_here() const {
     boolv v;
-    CODETTA_EACH_LANE v.e[i] = whole || i < n;
+    CODETTA_EACH_LANE(v.e[i] = whole || i < n);
     return v;
   }
   template <class V>
   CODETTA_MEMBER V accum(int part) const {
     const i64 at = part * tile.acc_part_stride + r * tile.acc_ld + c;
     V v;
-    CODETTA_EACH_LANE v.e[i] = whole || i < n ? (element<V>)tile.acc[at + i] : (element<V>)0;
+    CODETTA_EACH_LANE(v.e[i] = whole || i < n ? (element<V>)tile.acc[at + i] : (element<V>)0);
     return v;
   }
   // The accumulators here, kept for later phases.
@@ -121,21 +121,21 @@ struct TileFragment {
   template <class V, i64 block, class E, class F>
   CODETTA_MEMBER V load_indexed(const device E* row, i64, F column_offset) const {
     V v;
-    CODETTA_EACH_LANE v.e[i] = i < n ? row[column_offset(tile.col + c + i)] : (E)0;
+    CODETTA_EACH_LANE(v.e[i] = i < n ? row[column_offset(tile.col + c + i)] : (E)0);
     return v;
   }
   // Of an index into a dim of `size` elements: the nearest that is there.
   CODETTA_MEMBER i64v gather_offset(i64v index, i64 stride, i64 size) const {
-    CODETTA_EACH_LANE {
+    CODETTA_EACH_LANE({
       const i64 at = index.e[i] < size ? index.e[i] : size - 1;
       index.e[i] = (at < 0 ? 0 : at) * stride;
-    }
+    });
     return index;
   }
   template <class V, class E, class F>
   CODETTA_MEMBER V load_at(const device E* row, F column_offset, i64v offset) const {
     V v;
-    CODETTA_EACH_LANE v.e[i] = i < n ? row[column_offset(tile.col + c + i) + offset.e[i]] : (E)0;
+    CODETTA_EACH_LANE(v.e[i] = i < n ? row[column_offset(tile.col + c + i) + offset.e[i]] : (E)0);
     return v;
   }
   // The same element in all lanes, whichever columns stand here: neither the pointer nor the offset depends on one.
@@ -201,9 +201,7 @@ struct TileFragment {
   }
   template <class V, i64 block, class E, class F>
   CODETTA_MEMBER void put_indexed(device E* row, i64, F column_offset, V v) const {
-    CODETTA_EACH_LANE {
-      if (i < n) row[column_offset(tile.col + c + i)] = v.e[i];
-    }
+    CODETTA_EACH_LANE(if (i < n) row[column_offset(tile.col + c + i)] = v.e[i]);
   }
   template <class E>
   CODETTA_MEMBER bool owns_row(Ref<E> o) const {
@@ -266,10 +264,10 @@ struct TileFragment {
     using V = typename R::Vector;
     using S = typename R::State;
     threadgroup element<V>* const shared = (threadgroup element<V>*)tile.scratch;
-    CODETTA_EACH_LANE {
+    CODETTA_EACH_LANE({
       const S s = merged_threads(q.lane[i], across, 32);
       if (tile.id % 32 < across) write(s, shared, tile.id / 32 * (across * lanes) + c + i);
-    }
+    });
     group_barrier();
     for (i32 col = tile.id; col < tile.cols; col += tile.count) {
       S s = read<S>(shared, col);

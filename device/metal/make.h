@@ -78,7 +78,7 @@ template <class Maker, class P>
 CODETTA_FN typename Maker::Vector made_vector(constant P& params, i64 item, i64 rows, i64 row, i64 col, int n,
                                               bool aligned) {
   typename Maker::Vector v;
-  CODETTA_EACH_LANE v.e[i] = 0;
+  CODETTA_EACH_LANE(v.e[i] = 0);
   if (n <= 0) return v;
   MakerTile t;
   t.batch = Maker::batch_in_rows ? 0 : item;
@@ -86,9 +86,7 @@ CODETTA_FN typename Maker::Vector made_vector(constant P& params, i64 item, i64 
   t.rows = 1, t.cols = n < lanes ? n : lanes, t.id = 0, t.count = 32;
   if (n >= lanes && aligned) return Maker::template make<true>(params, t);
   const typename Maker::Vector made = Maker::template make<false>(params, t);
-  CODETTA_EACH_LANE {
-    if (i < n) v.e[i] = made.e[i];
-  }
+  CODETTA_EACH_LANE(if (i < n) v.e[i] = made.e[i]);
   return v;
 }
 

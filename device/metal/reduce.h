@@ -106,11 +106,7 @@ struct Reducer {
   using State = S;
   using Vector = V;
   S lane[lanes];
-  CODETTA_MEMBER void add(V x, boolv valid) {
-    CODETTA_EACH_LANE {
-      if (valid.e[i]) lane[i].add(x.e[i]);
-    }
-  }
+  CODETTA_MEMBER void add(V x, boolv valid) { CODETTA_EACH_LANE(if (valid.e[i]) lane[i].add(x.e[i])); }
   CODETTA_MEMBER S folded() const {
     S s = lane[0];
     for (int i = 1; i < lanes; ++i) s.merge(lane[i]);

@@ -101,9 +101,9 @@ TEST(EmulatedFunctions, QuotientsOfARowAreThoseOfADivision) {
   for (int k = 0; k < count; ++k) {
     const float* p = (const float*)in + k * (lanes + 1);
     f32v x;
-    CODETTA_EACH_LANE x.e[i] = p[1 + i];
+    CODETTA_EACH_LANE(x.e[i] = p[1 + i]);
     const f32v q = ct_div_by(x, splat<f32v>(p[0]));
-    CODETTA_EACH_LANE ((float*)out)[k * (lanes + 1) + 1 + i] = q.e[i];
+    CODETTA_EACH_LANE(((float*)out)[k * (lanes + 1) + 1 + i] = q.e[i]);
   }
 )",
                                dialect);
@@ -193,6 +193,71 @@ TEST(EmulatedFunctions, ExponentialsThatAreOnlyDivided) {
   }
 }
 
+// Word index % 4 of Philox's block index / 4 (Salmon et al., SC 2011), as docs/semantics.md has it.
+uint32_t philox_word(uint64_t seed, uint64_t index) {
+  uint32_t c[4] = {static_cast<uint32_t>(index >> 2), static_cast<uint32_t>(index >> 34), 0, 0};
+  uint32_t key[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  for (int round = 0; round < 10; ++round, key[0] += 0x9e3779b9u, key[1] += 0xbb67ae85u) {
+    const uint64_t a = uint64_t{c[0]} * 0xd2511f53u, b = uint64_t{c[2]} * 0xcd9e8d57u;
+    const uint32_t next[4] = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ key[0], static_cast<uint32_t>(b),
+                              static_cast<uint32_t>(a >> 32) ^ c[3] ^ key[1], static_cast<uint32_t>(a)};
+    std::copy(std::begin(next), std::end(next), std::begin(c));
+  }
+  return c[index & 3];
+}
+
+// Elements that follow each other from a block's first on, from within one, with gaps, backwards, and beyond 2^34;
+// among them numbers that are too large for a quotient by a reciprocal.
+TEST(EmulatedFunctions, DropoutTakesTheWordsOfItsElements) {
+  constexpr uint64_t seed = 0x123456789abcdefull;
+  uint64_t state = 20261129;
+  const auto any = [&] { return state = state * 6364136223846793005u + 1442695040888963407u, state >> 24; };
+  uint64_t which = 0;
+  for (const int lanes : {1, 2, 4, 8}) {
+    if (!test::commit_takes(which++, 2)) continue;
+    const auto many = static_cast<size_t>(lanes);
+    std::vector<uint64_t> in;  // indices of a vector's lanes, then their numbers' bits
+    for (int k = 0; k < 400; ++k) {
+      const uint64_t first = k % 5 == 0 ? any() % 1000 * 4 : k % 5 == 1 ? any() : any() % 5000;
+      const uint64_t step = k % 5 < 3 ? 1 : k % 5 == 3 ? any() % 9 : ~uint64_t{0};
+      for (uint64_t i = 0; i < many; ++i) in.push_back(first + 100 + i * step);
+      for (size_t i = 0; i < many; ++i) {
+        const float x = (static_cast<float>(any() % 2001) - 1000.0f) * (k % 7 == 0 && i % 3 == 0 ? 0x1p110f : 0.37f);
+        in.push_back(std::bit_cast<uint32_t>(x));
+      }
+    }
+    const size_t count = in.size() / (2 * many);
+    for (const char* dialect : dialects) {
+      const auto object = load(lanes, R"(
+  for (int k = 0; k < count; ++k) {
+    const u64* p = (const u64*)in + k * 2 * lanes;
+    u64v index;
+    f32v x;
+    CODETTA_EACH_LANE(index.e[i] = p[i]);
+    CODETTA_EACH_LANE(x.e[i] = bits_to_float((u32)p[lanes + i]));
+    x = ct_dropout(x, splat<f32v>(0.3f), splat<u64v>(0x123456789abcdefull), index);
+    CODETTA_EACH_LANE(((float*)out)[k * lanes + i] = x.e[i]);
+  }
+)",
+                               dialect);
+      ASSERT_TRUE(object) << object.error().render();
+      std::vector<float> out(count * many, 5.0f);
+      EXPECT_EQ(run(*object, in.data(), out.data(), static_cast<int>(count)), "");
+      size_t wrong = 0;
+      for (size_t at = 0; at < out.size(); ++at) {
+        const uint64_t* const p = in.data() + at / many * 2 * many;
+        const bool kept = static_cast<float>(philox_word(seed, p[at % many]) >> 8) * 0x1p-24f >= 0.3f;
+        const auto x = std::bit_cast<float>(static_cast<uint32_t>(p[many + at % many]));
+        const float expected = kept ? x / (1.0f - 0.3f) : 0.0f;
+        if (std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(out[at]) || ++wrong > 5) continue;
+        ADD_FAILURE() << dialect << ", " << lanes << " lanes: of " << shown(x) << " at " << p[at % many] << " "
+                      << shown(expected) << ", not " << shown(out[at]);
+      }
+      EXPECT_EQ(wrong, 0u) << dialect << ", " << lanes << " lanes";
+    }
+  }
+}
+
 // Every bf16 and f16, whichever its place in the vector.
 TEST(EmulatedFunctions, NarrowFloatsWidenWhereverTheyLie) {
   uint64_t which = 0;
@@ -207,9 +272,9 @@ TEST(EmulatedFunctions, NarrowFloatsWidenWhereverTheyLie) {
                                  fmt::format(R"(
   for (int k = 0; k < count; ++k) {{
     u16v raw;
-    CODETTA_EACH_LANE raw.e[i] = ((const u16*)in)[k * lanes + i];
+    CODETTA_EACH_LANE(raw.e[i] = ((const u16*)in)[k * lanes + i]);
     const f32v x = widen_{}(raw);
-    CODETTA_EACH_LANE ((float*)out)[k * lanes + i] = x.e[i];
+    CODETTA_EACH_LANE(((float*)out)[k * lanes + i] = x.e[i]);
   }}
 )",
                                              type),

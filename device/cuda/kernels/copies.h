@@ -88,13 +88,13 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   CODETTA_MEMBER i64v row_index() const { return splat<i64v>((i64)((u32)this->tile.row + (u32)this->r)); }
   CODETTA_MEMBER i64v col_index() const {
     i64v v;
-    CODETTA_EACH_LANE v.e[i] = (i64)((u32)this->tile.col + (u32)(this->c + i));
+    CODETTA_EACH_LANE(v.e[i] = (i64)((u32)this->tile.col + (u32)(this->c + i)));
     return v;
   }
   template <class V>
   CODETTA_MEMBER V accum(int part) const {
     V v;
-    CODETTA_EACH_LANE v.e[i] = strip.raw[part][step * 8 + place * 2 + i];
+    CODETTA_EACH_LANE(v.e[i] = strip.raw[part][step * 8 + place * 2 + i]);
     return v;
   }
   // Where this lane's part of four 8 x 8 matrices lies: rows of the lower half, of the upper, then 8 columns further.
@@ -209,13 +209,13 @@ struct CopiedFragment : TileFragment<false, 1, P> {
     const u64 ahead = (u64)(label.e[0] - ((i64)(i32)this->tile.col + strip.first));
     const i32 at = ahead < (1u << 30) ? (i32)ahead - 2 * (this->tile.thread & 3) : -1;
     boolv v;
-    CODETTA_EACH_LANE v.e[i] = at == step * 16 + place / 2 * 8 + i;
+    CODETTA_EACH_LANE(v.e[i] = at == step * 16 + place / 2 * 8 + i);
     return v;
   }
   CODETTA_MEMBER boolv valid_here() const {
     const i32 left = this->tile.cols - strip.first - 2 * (this->tile.thread & 3);
     boolv v;
-    CODETTA_EACH_LANE v.e[i] = step * 16 + place / 2 * 8 + i < left;
+    CODETTA_EACH_LANE(v.e[i] = step * 16 + place / 2 * 8 + i < left);
     return v;
   }
   // Which of its two columns a lane takes first where these are 64 bytes apart: then no bank is met twice.
@@ -234,11 +234,11 @@ struct CopiedFragment : TileFragment<false, 1, P> {
   CODETTA_MEMBER boolv row_exists() const {
     const bool exists = this->tile.thread / 32 * 16 + row() < this->tile.rows;
     boolv v;
-    CODETTA_EACH_LANE v.e[i] = exists;
+    CODETTA_EACH_LANE(v.e[i] = exists);
     return v;
   }
   CODETTA_MEMBER boolv row_exists(boolv valid) const {
-    CODETTA_EACH_LANE valid.e[i] = valid.e[i] && row_exists().e[i];
+    CODETTA_EACH_LANE(valid.e[i] = valid.e[i] && row_exists().e[i]);
     return valid;
   }
   // The warp's share of reductions of the strip's columns, from states of the first 8, the next, ..., to its place in

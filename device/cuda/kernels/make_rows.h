@@ -34,7 +34,7 @@ struct PlaceInK {
   int n;
   CODETTA_MEMBER i64v col_index() const {
     i64v v;
-    CODETTA_EACH_LANE v.e[i] = (i64)(c + i);
+    CODETTA_EACH_LANE(v.e[i] = (i64)(c + i));
     return v;
   }
   template <class V, bool written = false, class E>
@@ -80,7 +80,7 @@ CODETTA_FN void make_words(const Making<Maker, P>& making, At at_k, MakerOf make
       const u32 at = at_k(w);
       const PlaceInK<decltype(in_vectors)::value> place{(i32)at, whole ? 2 : there(at, k_end, 2)};
       Vector v = maker(w, held[w], place, quotients);
-      if constexpr (!whole) CODETTA_EACH_LANE v.e[i] = at + i < k_end ? v.e[i] : (element<Vector>)0;
+      if constexpr (!whole) CODETTA_EACH_LANE(v.e[i] = at + i < k_end ? v.e[i] : (element<Vector>)0);
       memcpy(&word[w], &v, 4);
     }
   };

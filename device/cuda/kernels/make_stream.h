@@ -136,12 +136,12 @@ CODETTA_FN void make_rows(const P& params, i64 batch, i64 row0, i64 k, i64 k_end
     typename Maker::Held held;
     making.load(held, r, c, n);
     const auto made = making.make(held, r, c, n);
-    CODETTA_EACH_LANE {
+    CODETTA_EACH_LANE({
       A value;
       memcpy(&value, &made.e[i], sizeof value);
       const int row = along_k ? s : f + i, column = along_k ? f + i : s;
       ptx::store_shared_element(to + row * S::pitch + column * S::size, value);
-    }
+    });
   }
 }
 

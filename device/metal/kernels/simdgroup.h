@@ -168,10 +168,10 @@ struct SimdgroupFactor {
           const i64 column = n > 0 ? column_of_b<ways>(p, root, part) : 0;
           made = made_vector<Maker>(params, item, rows, k_major ? column : at, k_major ? at : column, n, aligned);
         } else {  // neighbours are not side by side
-          CODETTA_EACH_LANE {
+          CODETTA_EACH_LANE({
             const i64 column = i < n ? column_of_b<ways>(p, root + i, part) : 0;
             made.e[i] = made_vector<Maker>(params, item, rows, at, column, i < n ? 1 : 0, aligned).e[0];
-          }
+          });
         }
         for (int j = 0; j < lanes; ++j) held[i][v + j] = M::held((Raw)made.e[j]);
       }
