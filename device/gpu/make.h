@@ -12,6 +12,7 @@
 #pragma once
 
 #include "device/gpu/fragment.h"
+#include "device/gpu/places.h"
 
 namespace codetta::gpu {
 
@@ -45,21 +46,8 @@ struct Makes<NoMaker> {
   static constexpr bool value = false;
 };
 
-// Where a vector is among those that a thread has under way at once: in row `at_row` of several that are `apart` from
-// each other, number `at_vector` of the `vectors` that follow each other in each. The first one begins less than
-// `apart` behind a multiple of `reach`, a power of two. What they are computed from lies in that order, and what is the
-// same for several is loaded by the first and lies there.
 template <int at_row, int apart, int reach, int at_vector, int vectors>
-struct PlaceOf {
-  static constexpr int row = at_row, vector = at_vector;
-  // How far before this place the first lies that has the same of what changes every `rows` rows and `cols` columns,
-  // powers of two.
-  template <int rows, int cols>
-  static constexpr int before() {
-    constexpr int in_rows = (rows < reach ? rows : reach) / apart, in_cols = cols / lanes;
-    return (in_rows > 1 ? row % in_rows : 0) * vectors + (in_cols > 1 ? vector % in_cols : 0);
-  }
-};
+using PlaceOf = PlaceAmong<at_row, apart, reach, at_vector, vectors, lanes>;
 using Alone = PlaceOf<0, 1, 0, 0, 1>;
 // f(PlaceOf) for each of `rows` rows of so many vectors, in order.
 template <int rows, int apart, int reach, int vectors, int i = 0, class F>
