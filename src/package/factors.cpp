@@ -118,13 +118,25 @@ std::optional<uint32_t> written_by_user(const Package& package, const Guard& gua
   return may_be_written_by_user(package.buffers[buffer]) ? std::optional(buffer) : std::nullopt;
 }
 
-bool may_be_uneven(const Package& package) {
-  const auto written = [&](const Step& step) {
+bool may_be_written_beside(const Package& package) {
+  return std::any_of(package.steps.begin(), package.steps.end(), [&](const Step& step) {
     const auto* check = std::get_if<Check>(&step);
     return check != nullptr && written_by_user(package, check->guard);
-  };
-  return !uneven_factors(package).empty() || !dims_as_one(package).empty() ||
-         std::any_of(package.steps.begin(), package.steps.end(), written);
+  });
+}
+
+bool may_be_uneven(const Package& package) {
+  return !uneven_factors(package).empty() || !dims_as_one(package).empty() || may_be_written_beside(package) ||
+         std::any_of(package.steps.begin(), package.steps.end(), [&](const Step& step) {
+           const auto* define = std::get_if<DefineSymbol>(&step);
+           return define != nullptr && ascends(package, *define);
+         });
+}
+
+bool ascends(const Package& package, const DefineSymbol& define) {
+  const Backend backend = package.target.backend;
+  return define.from == DefineSymbol::From::Stride && backend != Backend::metal &&
+         may_be_written_by_user(package.buffers[define.buffer]);
 }
 
 }  // namespace codetta::package

@@ -39,6 +39,11 @@ inline bool may_be_written_by_user(const Buffer& buffer) {
 // check in front of all work is about. Another package takes tensors that fail it, also in unchecked runs. None: the
 // check is of something else.
 std::optional<uint32_t> written_by_user(const Package& package, const Guard& guard);
+// Whether there are such outputs, for which other packages have memory of their own.
+bool may_be_written_beside(const Package& package);
+// Whether another package takes over where the stride of an output that this defines is negative: none of its views and
+// no kernel of the user's takes that.
+bool ascends(const Package& package, const DefineSymbol& define);
 // Whether there are factors or dims that may, or such outputs.
 bool may_be_uneven(const Package& package);
 

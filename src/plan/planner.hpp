@@ -172,7 +172,13 @@ class ProgramPlanner {
                               const std::vector<uint32_t>& outputs, std::optional<double> turn_bytes = {});
   void add_blocks(uint32_t block, Unit unit);
   void write_back(uint32_t block, const std::vector<uint32_t>& carried, const std::vector<uint32_t>& next);
-  [[nodiscard]] bool touched_by_user(uint32_t block, uint32_t buffer) const;
+  // Of a block and those inside of it: what launches kernels of the user's with this buffer.
+  void launches_of_users(uint32_t block, uint32_t buffer, std::vector<package::LaunchKernel*>& found);
+  // What kernels of the user's on a GPU are told of how `from` lies is that of `to` from here on, which takes its
+  // place. False: one does not take it, and nothing has changed.
+  bool tell_users(uint32_t block, uint32_t from, uint32_t to);
+  // Whether a view of the buffer says in which order its dims lie.
+  [[nodiscard]] bool seen_turned(uint32_t block, uint32_t buffer) const;
 
   const ir::Graph& graph_;
   const MachineFacts& machine_;

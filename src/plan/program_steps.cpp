@@ -6,6 +6,7 @@
 // Branches read their operands where they lie, and make their results where these are to lie: in the memory of an
 // operand that ends with the branches, where both may write there (takeover.hpp).
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -216,13 +217,28 @@ void ProgramPlanner::add_transfer(GraphScope& scope, const KernelRegion& region)
   add_unit(scope.block, std::move(unit));
 }
 
-// The step indexes leading dims: where another one is meant, it works on views in which that leads.
+// The step indexes leading dims: where another one is meant, it works on views in which that leads. A view of an output
+// takes its strides, which are numbers of 0 or more: for other outputs it is one of a temporary beside it.
 void ProgramPlanner::add_index_put(GraphScope& scope, const KernelRegion& region) {
   const auto operands = scope.graph.operands(*region.step);
   const auto& attr = scope.graph.attr_as<ir::IndexPutAttr>(*region.step);
-  const uint32_t x = read_buffer(scope, operands[0]), index = read_buffer(scope, operands[1]),
-                 values = read_buffer(scope, operands[2]);
-  const uint32_t result = result_buffers(scope, region, 1)[0];
+  const uint32_t x = read_buffer(scope, operands[0]), index = read_buffer(scope, operands[1]);
+  uint32_t values = read_buffer(scope, operands[2]);
+  const uint32_t stored = result_buffers(scope, region, 1)[0];
+  const auto is_beside = [&](uint32_t buffer) {
+    return attr.dim != 0 && alignment_ >= Alignment::Uneven &&
+           plan_.buffers[buffer].role == package::Buffer::Role::Output;
+  };
+  const auto beside_of = [&](uint32_t buffer, NodeId node) {
+    return add_temporary(plan_.buffers[buffer].name + "_beside", scope.graph.type(node), scope.block);
+  };
+  if (is_beside(values)) {
+    Unit front;
+    const uint32_t from = std::exchange(values, beside_of(values, operands[2]));
+    front.steps.emplace_back(package::Copy{from, values});
+    add_unit(scope.block, std::move(front));
+  }
+  const uint32_t result = is_beside(stored) ? beside_of(stored, *region.step) : stored;
   Unit unit;
   unit.steps.emplace_back(package::Copy{x, result});
   package::IndexPut put{result, {index}, values, attr.accumulate};
@@ -245,6 +261,10 @@ void ProgramPlanner::add_index_put(GraphScope& scope, const KernelRegion& region
   unit.reads = {index};
   add_once(unit.reads, values);
   add_unit(scope.block, std::move(unit));
+  if (result == stored) return;
+  Unit behind;
+  behind.steps.emplace_back(package::Copy{result, stored});
+  add_unit(scope.block, std::move(behind));
 }
 
 void ProgramPlanner::add_scatter(GraphScope& scope, const KernelRegion& region) {
@@ -425,16 +445,45 @@ Result<void> ProgramPlanner::add_while(GraphScope& scope, const KernelRegion& re
   return {};
 }
 
-bool ProgramPlanner::touched_by_user(uint32_t block, uint32_t buffer) const {
+bool ProgramPlanner::seen_turned(uint32_t block, uint32_t buffer) const {
   const std::vector<Unit>& units = units_.blocks[block].units;
   return std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
-    const auto* launch = unit.steps.empty() ? nullptr : std::get_if<package::LaunchKernel>(&unit.steps.back());
+    const bool here = std::any_of(unit.steps.begin(), unit.steps.end(), [&](const package::Step& step) {
+      const auto* view = std::get_if<package::Reinterpret>(&step);
+      return view != nullptr && view->source == buffer && !plan_.buffers[view->buffer].strides.empty();
+    });
+    return here || std::any_of(unit.blocks.begin(), unit.blocks.end(),
+                               [&](uint32_t child) { return seen_turned(child, buffer); });
+  });
+}
+
+void ProgramPlanner::launches_of_users(uint32_t block, uint32_t buffer, std::vector<package::LaunchKernel*>& found) {
+  for (Unit& unit : units_.blocks[block].units) {
+    auto* launch = unit.steps.empty() ? nullptr : std::get_if<package::LaunchKernel>(&unit.steps.back());
     if (launch != nullptr && plan_.kernels[launch->kernel].user &&
         std::find(launch->arguments.begin(), launch->arguments.end(), buffer) != launch->arguments.end())
-      return true;
-    return std::any_of(unit.blocks.begin(), unit.blocks.end(),
-                       [&](uint32_t child) { return touched_by_user(child, buffer); });
-  });
+      found.push_back(launch);
+    for (const uint32_t child : unit.blocks) launches_of_users(child, buffer, found);
+  }
+}
+
+bool ProgramPlanner::tell_users(uint32_t block, uint32_t from, uint32_t to) {
+  std::vector<package::LaunchKernel*> launches;
+  launches_of_users(block, from, launches);
+  std::vector<PlannedKernel> told;
+  for (const package::LaunchKernel* launch : launches) {
+    PlannedKernel& kernel = told.emplace_back(plan_.kernels[launch->kernel]);
+    std::vector<uint32_t> arguments = launch->arguments;
+    std::replace(arguments.begin(), arguments.end(), from, to);
+    kernel.configurations.clear();
+    kernel.discovery.candidates.clear();
+    if (!add_gpu_user(kernel, arguments)) return false;
+  }
+  for (size_t i = 0; i < launches.size(); ++i) {
+    launches[i]->options = told[i].configurations[0].options;
+    plan_.kernels[launches[i]->kernel] = std::move(told[i]);
+  }
+  return true;
 }
 
 // The end of a turn: what the body has made becomes what is carried.
@@ -443,10 +492,11 @@ void ProgramPlanner::write_back(uint32_t block, const std::vector<uint32_t>& car
   std::vector<Unit> copies;
   for (size_t i = 0; i < carried.size(); ++i) {
     if (next[i] == no_buffer) continue;
-    // A kernel of the user's has been told how a temporary lies.
-    const bool told = plan_.buffers[carried[i]].role == package::Buffer::Role::Output && runs_on_gpu() &&
-                      touched_by_user(block, next[i]);
-    if (!told && may_write_at_once(plan_, units_, block, next[i], carried[i])) {
+    // A view has been told how a temporary lies, and so have kernels of the user's, which are told anew.
+    const bool output = plan_.buffers[carried[i]].role == package::Buffer::Role::Output;
+    const bool turned = output && seen_turned(block, next[i]), by_user = output && runs_on_gpu();
+    if (!turned && may_write_at_once(plan_, units_, block, next[i], carried[i]) &&
+        (!by_user || tell_users(block, next[i], carried[i]))) {
       rename(units_, block, next[i], carried[i]);
       for (NestedGraph& nested : plan_.nested)
         std::replace(nested.inputs.begin(), nested.inputs.end(), next[i], carried[i]);

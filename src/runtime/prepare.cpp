@@ -6,6 +6,7 @@
 
 #include "base/checked.hpp"
 #include "diag/diagnostic.hpp"
+#include "package/factors.hpp"
 #include "package/written.hpp"
 #include "runtime/checks.hpp"
 #include "runtime/cpu/module.hpp"
@@ -80,7 +81,9 @@ class Execution::State::Preparing : PassiveSteps {
     } else {
       CODETTA_TRY(source, symbol_source(p_, step, view, s_.symbols));
     }
-    return define_symbol(p_, step, view, source, s_.symbols);
+    Result<void> defined = define_symbol(p_, step, view, source, s_.symbols);
+    if (source < 0 && s_.options.unaligned != nullptr && package::ascends(p_, step)) *s_.options.unaligned = !defined;
+    return defined;
   }
   Result<void> operator()(const package::Check& step) {
     if (std::holds_alternative<package::UnitStrideGuard>(step.guard) && list_ == 0) {

@@ -122,11 +122,19 @@ TEST_F(HipUserOutputs, LieAnywhere) {
        "def other(x: f32[\"m\", \"n\"]):\n    return x * 0.75\n"
        "def f(p: bool, x: f32[\"m\", \"n\"]):\n    y = cond(p, one, other, x)\n    return y\n",
        1},
+      {"in a loop",
+       "def more(i, x, y):\n    return i < 3\n"
+       "def turn(i, x, y):\n    return i + 1, x, user_kernel(\"sums\", x, out=\"f32[m, n]\")\n"
+       "def f(x: f32[\"m\", \"n\"]):\n    i, same, y = while_loop(more, turn, 0, x, x * 0.5)\n    return y\n",
+       1},
   };
   constexpr float decay = 0.75F;
   for (const char* source : {sums_of_rows, sums_of_strides}) {
     for (const auto& one : cases) {
       const CompiledProgram sums = compiled(one.text, {{"sums", source, UserKernel::Language::hip, "sums.hip"}});
+      const std::string plan = sums.emit(Stage::Plan).value();
+      if (const size_t loop = plan.find("while"); loop != std::string::npos)
+        EXPECT_EQ(plan.find("copy", loop), std::string::npos) << "each turn writes where the output lies\n" << plan;
       const std::pair<int64_t, int64_t> sizes[] = {{6, 40}, {5, 13}};
       for (const auto& [m, n] : sizes) {
         const Tensor host = random(f32, {m, n}, seed_++);

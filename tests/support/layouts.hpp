@@ -122,6 +122,12 @@ inline const std::vector<LayoutProgram>& layout_programs() {
       {"def f(x: f32[\"m\", 12], i: i64[\"m\"], z: f32[\"m\", 12]):\n    y = index_put(x, i, 2.0 * z, dim=0)\n"
        "    u = exp(reshape(y, (3, \"4 * m\")))\n    t = sum(u, dim=0)\n    return y, u, t\n",
        {{"m", 5}}},
+      // Rows that are put along another dim than the first, also in a loop.
+      {"def more(k, y, i, v):\n    return k < 3\n"
+       "def step(k, y, i, v):\n    return k + 1, index_put(y, i, v * 2.0, dim=1), i, v\n"
+       "def f(x: f32[\"m\", 12, 3], i: i64[4], v: f32[\"m\", 4, 3]):\n    y = index_put(x, i, v, dim=1)\n"
+       "    s = sum(y, dim=1)\n    k, z, j, u = while_loop(more, step, 0, exp(x), i, v)\n    return y, s, z\n",
+       {{"m", 5}}},
       // A loop and a branch begin with what lies where an output does.
       {"def more(i, s):\n    return i < 3\ndef step(i, s):\n    return i + 1, s * 0.5\n"
        "def same(s):\n    return s\ndef twice(s):\n    return s * 2.0\n"

@@ -64,8 +64,7 @@ class Execution::State::Preparing : PassiveSteps {
     }
     Result<void> defined = define_symbol(p_, step, view, source, s_.symbols);
     // What a kernel of the user's would not take, another package writes.
-    if (step.from == From::Stride && source < 0 && package::may_be_written_by_user(p_.buffers[step.buffer]))
-      s_.unaligned = !defined;
+    if (source < 0 && package::ascends(p_, step)) s_.unaligned = !defined;
     return defined;
   }
   Result<void> operator()(const package::Check& step) {
