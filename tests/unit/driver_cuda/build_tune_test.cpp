@@ -51,6 +51,29 @@ TEST_F(CudaBuildTune, OthersAreTimedBesideMapsThatFit) {
       << "the program has a map that spills: " << products[1].dump(1);
 }
 
+// Candidates of products of both devices of a program are timed within it, where they run.
+TEST_F(CudaBuildTune, ProductsOfAnotherDevice) {
+  fake_.looks = true;
+  const Program program =
+      Program::parse(
+          "def f(x: bf16[\"m\", 256], w: bf16[256, 512], v: bf16[512, 128]):\n"
+          "    h = cast(relu(x @ w), bf16)\n    y = to_device(h, 1) @ to_device(v, 1)\n    return y\n",
+          "f.py")
+          .value();
+  Context c = context();
+  const nlohmann::json products = tuned(c, program, {{"m", 64}}, 0.01)["products"];
+  ASSERT_EQ(products.size(), 2U);
+  for (const auto& product : products) {
+    size_t timed = 0;
+    for (const auto& one : product["measured"]) {
+      timed += one.contains("program_microseconds") ? 1 : 0;
+      EXPECT_FALSE(one.contains("failure")) << one.dump();
+    }
+    EXPECT_GE(timed, 1U) << product.dump(1);
+  }
+  EXPECT_EQ(fake_.wrong, std::vector<std::string>());
+}
+
 // As build() of a library does.
 TEST_F(CudaBuildTune, SourcesTakeConfigurationsThatWereTimed) {
   fake_.parameter_sizes["scale"] = {8, 8};

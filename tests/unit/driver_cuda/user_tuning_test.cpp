@@ -125,6 +125,41 @@ TEST_F(CudaUserTuning, TunesWhatThisDeviceRuns) {
   EXPECT_EQ("user_scale_ROWS_" + std::to_string(fake_.launches.at(0).config.block_y), report->results[0].kernel);
 }
 
+// The call is timed where the program has it run.
+TEST_F(CudaUserTuning, TunesAKernelOfAnotherDevice) {
+  fake_.looks = true;
+  Context c = context();
+  const Program far = Program::parse(
+                          "def f(x: f32[\"m\", \"n\"], decay: f32):\n"
+                          "    y = user_kernel(\"scale\", to_device(relu(x), 1), decay, out=\"f32[m, n]\")\n"
+                          "    return y\n",
+                          "p.py")
+                          .value()
+                          .with_kernels({{"scale", source, UserKernel::Language::cuda, "scale.cu"}})
+                          .value();
+  const Device first = Device::open(Backend::cuda, 0, c).value(), second = Device::open(Backend::cuda, 1, c).value();
+  const DeviceTensor x = DeviceTensor::make(first, f32, {6, 10}).value(),
+                     y = DeviceTensor::make(second, f32, {6, 10}).value();
+  const std::vector<NamedArgument> arguments{{"x", x.view()}, {"decay", 0.25}, {"y", y.view()}};
+  const auto report = tune(far, arguments, {Backend::cuda, {}, ""}, {.budget_seconds = 300}, c);
+  ASSERT_TRUE(report) << report.error().render();
+  ASSERT_EQ(report->results.size(), 3U);
+  for (const TuneResult& result : report->results) {
+    EXPECT_EQ(result.failure, "");
+    EXPECT_GT(result.microseconds, 0);
+  }
+  EXPECT_EQ(fake_.wrong, std::vector<std::string>());
+  fake_.launches.clear();
+  const auto compiled = compile(far, {Backend::cuda, {}, ""}, {{"m", 6}, {"n", 10}}, c);
+  ASSERT_TRUE(compiled) << compiled.error().render();
+  ASSERT_TRUE(compiled->run(arguments));
+  ASSERT_FALSE(fake_.launches.empty());
+  const test::FakeLaunch& last = fake_.launches.back();
+  EXPECT_EQ(last.function, "scale");
+  EXPECT_EQ("user_scale_ROWS_" + std::to_string(last.config.block_y), report->results[0].kernel);
+  EXPECT_EQ(fake_.wrong, std::vector<std::string>());
+}
+
 TEST_F(CudaUserTuning, ALostContextEndsItAndKeepsWhatWasMeasured) {
   Context c = context();
   const Bound b = bound(c);
