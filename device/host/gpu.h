@@ -46,6 +46,10 @@ struct GpuProgram {
   i32 looked_count = 0;
 };
 
+inline Status load_kernel(const GpuFrame& frame, const GpuKernel& kernel, GpuLoaded** found) {
+  return load_kernel(*frame.here->device, kernel, frame.sizes_only ? nullptr : &frame.here->stream, found);
+}
+
 inline Status set_sizes(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, Number batch, Number m, Number n,
                         Number k, Number chunk) {
   if (frame.running) return ok;
@@ -164,7 +168,7 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   }
   GpuDevice& device = *frame.here->device;
   GpuLoaded* loaded = nullptr;
-  CODETTA_OK(load_kernel(device, kernel, &loaded));
+  CODETTA_OK(load_kernel(frame, kernel, &loaded));
   for (i32 i = 0; i < table.entry_count; ++i) {
     i32 fit = 0;
     plan::DeviceLimits limits = device.limits;
@@ -361,9 +365,7 @@ inline Status read_flag(const GpuFrame& frame, const View& view, const char* nam
   taken = false;
   if (!frame.running || view.empty()) return ok;
   const GpuCalls& calls = gpu_library.calls;
-  int capture = cuda_driver::capture_status_none;
-  const DriverStatus asked = calls.stream_capturing(frame.here->stream, &capture);
-  if (asked == DriverStatus::CaptureImplicit || capture != cuda_driver::capture_status_none)
+  if (is_captured(frame.here->stream))
     return fail(bad_argument, "E0646: a branch can not be captured: %s is read on the host to decide what runs", name);
   unsigned char value = 0;
   CODETTA_GPU("reading a predicate",

@@ -272,7 +272,8 @@ inline Status prepare_devices(i32 count, const u64* used, const char* library) {
     for (i32 k = 0; k < gpu_facts.kernel_count; ++k) {
       GpuLoaded* loaded = nullptr;
       if ((used[k] >> d & 1) == 0) continue;
-      if (const Status bad = load_kernel(*here.at[d].device, *gpu_facts.kernels[k], &loaded)) return named(bad, here);
+      if (const Status bad = load_kernel(*here.at[d].device, *gpu_facts.kernels[k], nullptr, &loaded))
+        return named(bad, here);
     }
   }
   return here.to(0);

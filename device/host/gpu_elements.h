@@ -26,7 +26,7 @@ inline plan::StepView step_view(const View& view, const char* name) {
 // `parameters`: of the entry, by value as the kernel gets them. While sizes are measured the kernel is loaded.
 inline Status launch_step(GpuFrame& frame, const GpuKernel& kernel, StepEntry entry, void* parameters, i64 blocks) {
   GpuLoaded* loaded = nullptr;
-  CODETTA_OK(load_kernel(*frame.here->device, kernel, &loaded));
+  CODETTA_OK(load_kernel(frame, kernel, &loaded));
   if (!frame.running || blocks == 0) return ok;
   const plan::Entry& one = kernel.table.entries[static_cast<i32>(entry)];
   LaunchConfig config{};

@@ -208,7 +208,14 @@ inline Status compiled_for(const GpuKernel& kernel, int capability, const void**
 inline i32 capability_of(const GpuDevice& device) { return 10 * device.major + device.minor; }
 
 // GpuLibraryFacts::compile.
-inline Status compile_kernel(const GpuDevice& device, const GpuKernel& kernel, const void** cubin) {
+inline Status compile_kernel(const GpuDevice& device, const GpuKernel& kernel, const StreamHandle* stream,
+                             const void** cubin) {
+  if ((*cubin = known_cubin(kernel, capability_of(device))) != nullptr) return ok;
+  if (stream != nullptr && is_captured(*stream))
+    return fail(bad_argument,
+                "E0535: a kernel would have to be compiled while a stream is captured: %s has not been compiled for a "
+                "device like %s yet; the capture is still valid: call %s before it begins",
+                kernel.table.name, device.name, gpu_facts.init);
   return compiled_for(kernel, capability_of(device), cubin);
 }
 

@@ -9,9 +9,7 @@
 namespace codetta::host {
 
 inline Status not_captured(const GpuFrame& frame, const char* why, const char* name) {
-  int capture = cuda_driver::capture_status_none;
-  const DriverStatus asked = gpu_library.calls.stream_capturing(frame.here->stream, &capture);
-  if (asked != DriverStatus::CaptureImplicit && capture == cuda_driver::capture_status_none) return ok;
+  if (!is_captured(frame.here->stream)) return ok;
   return fail(bad_argument, "E0646: a call whose sizes are found in it can not be captured: %s %s", name, why);
 }
 

@@ -40,11 +40,13 @@ struct GpuLibraryFacts {
   // give it.
   bool stream_decides;
   // Where the kernels are sources (gpu_nvrtc.h), `major` and `minor` being the least that they are for: the code of one
-  // for a device, and that of all, which is kept; and the headers.
-  Status (*compile)(const GpuDevice& device, const GpuKernel& kernel, const void** code) = nullptr;
+  // for a device, and that of all, which is kept; and the headers. `stream`: as load_kernel() has it.
+  Status (*compile)(const GpuDevice& device, const GpuKernel& kernel, const StreamHandle* stream,
+                    const void** code) = nullptr;
   Status (*compile_all)(const GpuDevice& device) = nullptr;
   const unsigned char* headers = nullptr;
-  bool for_later = false;  // the sources compile for all later devices, not those of this major version alone
+  bool for_later = false;      // the sources compile for all later devices, not those of this major version alone
+  const char* init = nullptr;  // the call of the library's that compiles all of them
 };
 extern const GpuLibraryFacts gpu_facts;
 
@@ -312,8 +314,17 @@ inline Status find_function(const GpuDevice& device, const GpuKernel& kernel, i3
               kernel.table.name, entry.threads, function.most_threads);
 }
 
+// Whether work of the stream becomes part of a graph: it is being captured, or is the default stream of a context of
+// which another stream is.
+inline bool is_captured(StreamHandle stream) {
+  int capture = cuda_driver::capture_status_none;
+  const DriverStatus asked = gpu_library.calls.stream_capturing(stream, &capture);
+  return asked == DriverStatus::CaptureImplicit || capture != cuda_driver::capture_status_none;
+}
+
 // The kernel in this context; its module is loaded, and its attributes are set, when it is first needed there.
-inline Status load_kernel(GpuDevice& device, const GpuKernel& kernel, GpuLoaded** found) {
+// `stream`: that of the call, while which is captured nothing is compiled; null: nothing is enqueued.
+inline Status load_kernel(GpuDevice& device, const GpuKernel& kernel, const StreamHandle* stream, GpuLoaded** found) {
   GpuLoaded& loaded = device.loaded[kernel.index];
   *found = &loaded;
   if (__atomic_load_n(&loaded.ready, __ATOMIC_ACQUIRE) != 0) return ok;
@@ -328,7 +339,7 @@ inline Status load_kernel(GpuDevice& device, const GpuKernel& kernel, GpuLoaded*
     return fail(no_memory, "E0606: no memory for the functions of %s", kernel.table.name);
   const void* files[plan::most_image_parts] = {};
   const void* image = kernel.image;
-  if (gpu_facts.compile != nullptr) CODETTA_OK(gpu_facts.compile(device, kernel, &image));
+  if (gpu_facts.compile != nullptr) CODETTA_OK(gpu_facts.compile(device, kernel, stream, &image));
   const i32 count = kernel.function == nullptr ? plan::image_parts(image, files) : 0;
   for (i32 m = 0; m < count; ++m) {
     if (loaded.modules[m] != nullptr) continue;  // by a call that failed behind it
@@ -443,9 +454,7 @@ inline void give_back(const GpuBlock& block) {
 inline Status take_block(OnDevice& here, i64 bytes, GpuBlock& taken) {
   GpuDevice& device = *here.device;
   const GpuCalls& calls = gpu_library.calls;
-  int capture = cuda_driver::capture_status_none;
-  const DriverStatus asked = calls.stream_capturing(here.stream, &capture);
-  if (asked == DriverStatus::CaptureImplicit || capture != cuda_driver::capture_status_none)
+  if (is_captured(here.stream))
     return fail(
         bad_argument,
         "E0646: this can not be done while a stream is being captured: the call takes a workspace of %lld bytes, "
@@ -588,7 +597,7 @@ inline Status prepare_device() {
   if (gpu_facts.compile_all != nullptr) CODETTA_OK(gpu_facts.compile_all(*here.device));
   for (i32 k = 0; k < gpu_facts.kernel_count; ++k) {
     GpuLoaded* loaded = nullptr;
-    CODETTA_OK(load_kernel(*here.device, *gpu_facts.kernels[k], &loaded));
+    CODETTA_OK(load_kernel(*here.device, *gpu_facts.kernels[k], nullptr, &loaded));
   }
   return ok;
 }

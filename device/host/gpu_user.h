@@ -184,7 +184,7 @@ inline Status launch_user(GpuFrame& frame, const GpuKernel& kernel, const UserSt
   shape.maps = step.map_count != 0;
   GpuDevice& device = *frame.here->device;
   GpuLoaded* loaded = nullptr;
-  CODETTA_OK(load_kernel(device, kernel, &loaded));
+  CODETTA_OK(load_kernel(frame, kernel, &loaded));
   GpuFunction& function = loaded->functions[0];
   plan::UserLimits limits{};
   CODETTA_OK(user_limits(device, function, limits));

@@ -108,6 +108,30 @@ def _cu(what, result):
     return values[0] if len(values) == 1 else values
 
 
+class _Relaxed:
+    """While it is entered, this thread may load modules and allocate although some stream of the process is being
+    captured, and the capture stays valid."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def __enter__(self):
+        relaxed = self.driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self.status, self.before = self.driver.cuThreadExchangeStreamCaptureMode(relaxed)
+
+    def __exit__(self, *_):
+        if int(self.status) == 0:
+            self.driver.cuThreadExchangeStreamCaptureMode(self.before)
+
+
+def _not_captured(call, why):
+    """Of what waits for the stream."""
+    status, captured = call.engine.driver.cuStreamIsCapturing(call.stream)
+    implicit = 906  # CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: the default stream, while another of the context is captured
+    if int(status) == implicit or int(_cu("Failed to ask for a capture", (status, captured))) != 0:
+        _fail(f"E0646: {why}")
+
+
 def _table(kind, rows):
     return (kind * max(len(rows), 1))(*rows)
 
@@ -213,7 +237,8 @@ class _GpuEngine:
     def kernel(self, context, index):
         with self.lock:
             if index not in context.kernels:
-                context.kernels[index] = _Loaded(self, index)
+                with _Relaxed(self.driver):
+                    context.kernels[index] = _Loaded(self, index)
         return context.kernels[index]
 
 
@@ -375,13 +400,23 @@ def _constant(index):
     known = call.context.constants
     with call.engine.lock:
         if index not in known:
-            data = base64.b64decode(_CONSTANTS[index])
-            driver = call.engine.driver
-            address = int(_cu("Failed to allocate a constant", driver.cuMemAlloc(max(len(data), 1))))
-            if data:
-                _cu("Failed to upload a constant", driver.cuMemcpyHtoD(address, data, len(data)))
-            known[index] = _Array(address, np.uint8, (len(data),), (1,))
+            with _Relaxed(call.engine.driver):
+                known[index] = _uploaded(call.engine.driver, base64.b64decode(_CONSTANTS[index]))
     return known[index]
+
+
+def _uploaded(driver, data):
+    """On a stream of its own: the default stream would wait for one that is being captured."""
+    address = int(_cu("Failed to allocate a constant", driver.cuMemAlloc(max(len(data), 1))))
+    if data:
+        stream = _cu("Failed to make a stream", driver.cuStreamCreate(1))
+        try:
+            _cu("Failed to upload a constant", driver.cuMemcpyHtoDAsync(address, data, len(data), stream))
+        finally:
+            waited = driver.cuStreamSynchronize(stream)
+            driver.cuStreamDestroy(stream)
+        _cu("Failed to upload a constant", waited)
+    return _Array(address, np.uint8, (len(data),), (1,))
 
 
 def _side_by_side(array, name):
@@ -406,8 +441,9 @@ def _fault_word(call):
     """Of this context: (address, what lies there)."""
     with call.engine.lock:
         if call.context.fault is None:
-            address = int(_cu("Failed to allocate host memory", call.engine.driver.cuMemHostAlloc(
-                ctypes.sizeof(_Fault), 3)))  # portable, mapped
+            with _Relaxed(call.engine.driver):
+                address = int(_cu("Failed to allocate host memory", call.engine.driver.cuMemHostAlloc(
+                    ctypes.sizeof(_Fault), 3)))  # portable, mapped
             ctypes.memset(address, 0, ctypes.sizeof(_Fault))
             call.context.fault = address
     return call.context.fault
@@ -526,9 +562,10 @@ def _fill(array, bits):
                      array.size * array.itemsize, call.stream)
 
 
-def _flag(array):
+def _flag(array, name):
     """One bool of device memory; waits for the stream."""
     driver, value = _now.call.engine.driver, bytearray(1)
+    _not_captured(_now.call, f"a branch can not be captured: {name} is read on the host to decide what runs")
     _now.call.enqueue_all()
     _cu("Failed to read a predicate", driver.cuMemcpyDtoHAsync(value, array.data, 1, _now.call.stream))
     _cu("Failed to wait for the stream", driver.cuStreamSynchronize(_now.call.stream))
@@ -539,8 +576,7 @@ def _integer(array, name):
     """The one integer of a tensor in device memory; waits for the stream."""
     call = _now.call
     driver, value = call.engine.driver, bytearray(array.itemsize)
-    if int(_cu("Failed to ask for a capture", driver.cuStreamIsCapturing(call.stream))) != 0:
-        _fail(f"E0646: a call whose sizes are found in it can not be captured: {name} is read from device memory")
+    _not_captured(call, f"a call whose sizes are found in it can not be captured: {name} is read from device memory")
     call.enqueue_all()
     _cu("Failed to read a size", driver.cuMemcpyDtoHAsync(value, array.data, array.itemsize, call.stream))
     _cu("Failed to wait for the stream", driver.cuStreamSynchronize(call.stream))
@@ -559,8 +595,7 @@ def _call_out(externs, name, inputs, outputs):
 
 def _call_alloc(externs, name, inputs, count):
     call = _now.call
-    if int(_cu("Failed to ask for a capture", call.engine.driver.cuStreamIsCapturing(call.stream))) != 0:
-        _fail(f"E0646: a call whose sizes are found in it can not be captured: {name} allocates what follows uses")
+    _not_captured(call, f"a call whose sizes are found in it can not be captured: {name} allocates what follows uses")
     call.enqueue_all()
     results = externs[name](inputs, call.stream)
     if not isinstance(results, (list, tuple)) or len(results) != count:

@@ -118,7 +118,8 @@ class _DevicesCall(_Call):
                 self.sets.remove(found)
                 self.set = found
         if self.set is None:
-            self.set = _DeviceSet(self)
+            with _Relaxed(self.engine.driver):
+                self.set = _DeviceSet(self)
         for one, stream in list(zip(self.devices, self.set.streams))[1:]:
             one.stream = stream
 

@@ -32,6 +32,7 @@
 #include "driver/build_plan.hpp"
 #include "driver/build_sets.hpp"
 #include "driver/build_tune.hpp"
+#include "driver/compiler_help.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/output_folder.hpp"
 #include "driver/planned_graph.hpp"
@@ -41,6 +42,7 @@
 #include "driver/program_times.hpp"
 #include "driver/size_defaults.hpp"
 #include "driver/size_sets.hpp"
+#include "driver/value_place.hpp"
 #include "emit/emit.hpp"
 #include "emit/host/nvcc.hpp"
 #include "emit/host/signature.hpp"
@@ -286,6 +288,7 @@ Result<LibraryPlan> plan_library(const std::vector<Program>& programs, const Tar
       emit::host::Program program;
       program.function = state.function.name;
       program.package = std::move(made);
+      program.told = told_temporaries(*program.package, optimized.graph, plan);
       auto& all = planned.host.programs;
       const auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(table.first), all.end(),
                                      [&](const auto& known) { return *known.package == *program.package; });
@@ -629,7 +632,12 @@ Result<BuildReport> build(const std::vector<Program>& programs, const Target& ta
                                    : "leave out `no_compiler` for builds");
   }
   const auto& found = state.compiler();
-  if (!found) return found.error();
+  if (!found) {
+    return driver::without_compiler(
+        found.error(), planned.host.target.backend == Backend::cuda
+                           ? "`--form nvcc` (BuildForm::Nvcc) writes the library's sources, which takes none here"
+                           : "the library's text (`--show`, host_text()) takes none");
+  }
   const toolchain::HostCompiler& compiler = *found;
   toolchain::LibraryJob job = job_of(planned, compiler, file_of(options.output));
   CODETTA_TRY(job.archives, engine_archives(planned.host.target, options));

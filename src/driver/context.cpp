@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
+#include "driver/compiler_help.hpp"
 #include "driver/environment.hpp"
 #include "driver/machine.hpp"
 #include "emit/emit.hpp"
@@ -283,7 +284,10 @@ Result<LoadedKernel> ContextState::load(const package::Kernel& kernel, CpuIsa is
   }
   if (options.no_compiler) return interpreted;
   const auto& host = compiler();
-  if (!host && !options.compiler.empty() && !options.no_jit) return host.error();  // the user asked for this one
+  if (!host && !options.compiler.empty() && !options.no_jit) {  // the user asked for this one
+    if (package::is_user(kernel.config)) return host.error();
+    return without_compiler(host.error(), "where no compiler is used (no_compiler), runs interpret epilogues");
+  }
   if (!host && host.error().code() == static_cast<uint16_t>(diag::Code::compile_cancelled)) return host.error();
   if (!host || options.no_jit) {
     if (auto kept = load_kept(kernel, isa)) return *std::move(kept);

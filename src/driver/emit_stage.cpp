@@ -4,6 +4,7 @@
 
 #include "base/default_floats.hpp"
 #include "codetta/memory.hpp"
+#include "driver/compiler_help.hpp"
 #include "driver/kernel_state.hpp"
 #include "driver/program_kernels.hpp"
 #include "emit/package.hpp"
@@ -58,7 +59,7 @@ Result<std::string> assembly_of(driver::ContextState& context, const Target& tar
                              : "leave out `no_compiler`, or ask for the source");
   }
   const auto& compiler = context.compiler();
-  if (!compiler) return compiler.error();
+  if (!compiler) return driver::without_compiler(compiler.error(), "or ask for the source, which needs none");
   const auto& flags = compiler->kind == toolchain::CompilerKind::Clang ? kernel.clang_flags : kernel.gcc_flags;
   return toolchain::assembly(*compiler, {kernel.source, flags, kernel.name}, context.compile_options());
 }

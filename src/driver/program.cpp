@@ -449,11 +449,20 @@ Result<CompiledProgram> compile(const Program& program, const Target& target,
       context, progress, fill_cache);
 }
 
+static Result<std::map<uint32_t, std::string>> told_in(const driver::CompiledProgramState& state) {
+  if (!driver::looks_at_temporaries(*state.package)) return std::map<uint32_t, std::string>();
+  CODETTA_TRY(const ir::Graph graph, driver::graph_for(state.program->graph, state.target));
+  CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph, state.context->debug.passes));
+  CODETTA_TRY(const plan::Plan plan, driver::plan_of(state));
+  return driver::told_temporaries(*state.package, optimized.graph, plan);
+}
+
 // With what takes over, as in a library; tensors of a CPU's whose elements lie apart are refused.
 static Result<std::string> python_module(const driver::CompiledProgramState& state) {
   using plan::Alignment;
   const bool gpu = state.target.backend == Backend::cuda;
   std::vector<package::PackageRef> all;
+  std::vector<std::map<uint32_t, std::string>> told;
   for (const auto alignment :
        {Alignment::Hinted, Alignment::Proven, Alignment::Any, Alignment::Uneven, Alignment::Empty}) {
     if (!gpu && alignment != Alignment::Hinted && alignment != Alignment::Uneven) continue;
@@ -465,11 +474,13 @@ static Result<std::string> python_module(const driver::CompiledProgramState& sta
     CODETTA_TRY(ForSizes one, planned_for(state.program, state.context, state.target, state.hints, alignment,
                                           state.tuning, state.times));
     CODETTA_CHECK_OK(load(one, nullptr));  // which passes over what spills, where the device is there
-    if (all.empty() || !(*all.back() == *one.state->package)) all.push_back(one.state->package);
+    if (!all.empty() && *all.back() == *one.state->package) continue;
+    all.push_back(one.state->package);
+    CODETTA_TRY(told.emplace_back(), told_in(*one.state));
   }
   const package::PackageRef first = all.front();
   all.erase(all.begin());
-  return driver::python_text(*state.context, *first, all);
+  return driver::python_text(*state.context, *first, all, std::move(told));
 }
 
 Result<CompiledProgram> driver::compile_with(const Program& program, const Target& target, const SizeHints& size_hints,
@@ -548,18 +559,29 @@ Error placed_in_run(const Error& error, const driver::CompiledProgramState& stat
   return Error(std::move(found));
 }
 
-// The same program with kernels that rely on less; null where there are none, or none that may be compiled now. Made
-// once.
+// The same program with kernels that rely on less; null where there are none, or compiling is switched off. Made once.
+// `refused`: what the kernels that are there say of the tensors. E0535: within a capture (`captured`), where nothing is
+// compiled.
 Result<std::shared_ptr<const driver::CompiledProgramState>> less_aligned(const driver::CompiledProgramState& state,
                                                                          const std::vector<NamedArgument>& arguments,
-                                                                         bool may_compile) {
+                                                                         const Error& refused, bool captured) {
   const std::shared_ptr<const driver::CompiledProgramState> none;
   const auto alignment = driver::less_than(state, arguments);
   if (!alignment) return none;
   const std::lock_guard lock(state.less_mutex);
   const auto known = state.less_aligned.find(*alignment);
   if (known != state.less_aligned.end()) return known->second;
-  if (!may_compile) return none;
+  if (captured && !state.context->options.no_jit) {
+    const Diagnostic& why = refused.diagnostics().front();
+    return diag::error(diag::Code::compile_in_capture, "kernels would have to be compiled while a stream is captured")
+        .about(why.argument)
+        .reason(fmt::format("those that are there do not take these tensors: {}{}{}; the capture is still valid",
+                            why.headline, why.reason.empty() ? "" : ": ", why.reason))
+        .help(
+            "call prepare() with tensors that lie as these do before the capture begins, and run() the Execution "
+            "within it");
+  }
+  if (captured) return none;
   auto made =
       planned_for(state.program, state.context, state.target, state.hints, *alignment, state.tuning, state.times);
   const Result<void> loaded = made ? load(*made, nullptr) : Result<void>(made.error());
@@ -659,7 +681,7 @@ Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramSta
   auto execution = prepare_unplaced(*state, arguments, options, captured, unaligned);
   // Within a capture nothing is compiled, and what is compiled by then is taken.
   while (!execution && unaligned) {
-    auto less = less_aligned(**state, arguments, !captured);
+    auto less = less_aligned(**state, arguments, execution.error(), captured);
     if (!less) return driver::placed(less.error(), compiled->program->function);
     if (*less == nullptr) break;
     *state = *less;

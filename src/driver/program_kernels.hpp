@@ -2,6 +2,8 @@
 // Which kernels of a package those of its plan became.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,10 +27,12 @@ plan::EmittedKernels emitted_kernels(const package::Package& package, const std:
 // which of their values are in no memory. These are not part of the source, so that equal kernels stay equal.
 std::string source_listing(const plan::Plan& plan, const package::Package& package);
 
-// The package as a Python module; those of `takes_over` serve tensors that it does not take (CUDA). Errors: E0503,
-// E0614 (no such text: a step that it lacks, AMD's and Apple's GPUs), those of compiling.
+// The package as a Python module; those of `takes_over` serve tensors that it does not take (CUDA). `told`: of each,
+// what errors call buffers (value_place.hpp). Errors: E0503, E0614 (no such text: a step that it lacks, AMD's and
+// Apple's GPUs), those of compiling.
 Result<std::string> python_text(ContextState& context, const package::Package& package,
-                                const std::vector<package::PackageRef>& takes_over = {});
+                                const std::vector<package::PackageRef>& takes_over = {},
+                                std::vector<std::map<uint32_t, std::string>> told = {});
 
 // PTX, SASS or assembly (Stage::Ptx, Sass, Asm) of every kernel. Errors: E0415, those of compilers.
 Result<std::string> code_listing(ContextState& context, const package::Package& package, Stage stage);

@@ -4,6 +4,7 @@
 
 #include "codetta/build.hpp"
 #include "driver/build_plan.hpp"
+#include "driver/compiler_help.hpp"
 #include "driver/program_kernels.hpp"
 #include "emit/host/python.hpp"
 #include "toolchain/compiler.hpp"
@@ -20,7 +21,8 @@ Result<std::string> code_for_module(ContextState& context, const package::Packag
   }
   if (kernel.source.empty()) return std::string();  // the engine stores the accumulators itself
   const auto& compiler = context.compiler();
-  if (!compiler) return compiler.error();
+  if (!compiler)
+    return without_compiler(compiler.error(), "the host text in C++ (`--what=host`) and the source take none");
   const bool clang = compiler->kind == toolchain::CompilerKind::Clang;
   const toolchain::CompileJob job{kernel.source, clang ? kernel.clang_flags : kernel.gcc_flags, kernel.name};
   CODETTA_TRY(toolchain::CompileOutput made, toolchain::compile(*compiler, job, context.compile_options()));
@@ -30,8 +32,10 @@ Result<std::string> code_for_module(ContextState& context, const package::Packag
 }  // namespace
 
 Result<std::string> python_text(ContextState& context, const package::Package& package,
-                                const std::vector<package::PackageRef>& takes_over) {
+                                const std::vector<package::PackageRef>& takes_over,
+                                std::vector<std::map<uint32_t, std::string>> told) {
   emit::host::PythonOptions options;
+  options.told = std::move(told);
   std::vector<package::Package> all{package};
   for (const package::PackageRef& one : takes_over) all.push_back(*one);
   for (size_t i = 1; i < all.size(); ++i) options.takes_over.push_back(&all[i]);

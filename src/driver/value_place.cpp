@@ -2,7 +2,10 @@
 #include "driver/value_place.hpp"
 
 #include <charconv>
+#include <set>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "types/op.hpp"
 
@@ -57,7 +60,42 @@ std::optional<ir::NodeId> indexed_by(const ir::Graph& graph, size_t input) {
   return std::nullopt;
 }
 
+std::set<uint32_t> looked_at(const package::Package& package) {
+  std::set<uint32_t> found;
+  const auto look = [&](const package::StepList& list) {
+    for (const package::Step& step : list) {
+      if (const auto* put = std::get_if<package::IndexPut>(&step))
+        found.insert(put->indices.begin(), put->indices.end());
+      if (const auto* scatter = std::get_if<package::Scatter>(&step)) found.insert(scatter->index);
+      const auto* check = std::get_if<package::Check>(&step);
+      if (check == nullptr) continue;
+      if (const auto* nan = std::get_if<package::NanGuard>(&check->guard)) found.insert(nan->buffer);
+      if (const auto* index = std::get_if<package::IndexGuard>(&check->guard)) found.insert(index->buffer);
+    }
+  };
+  look(package.steps);
+  for (const package::StepList& list : package.step_lists) look(list);
+  std::erase_if(found, [&](uint32_t buffer) { return !is_temporary(package.buffers[buffer].name); });
+  return found;
+}
+
 }  // namespace
+
+bool looks_at_temporaries(const package::Package& package) { return !looked_at(package).empty(); }
+
+std::map<uint32_t, std::string> told_temporaries(const package::Package& package, const ir::Graph& graph,
+                                                 const plan::Plan& plan) {
+  std::map<uint32_t, std::string> told;
+  for (const uint32_t buffer : looked_at(package)) {
+    const auto place = place_of_temporary(graph, plan, package.buffers[buffer].name);
+    if (!place) continue;
+    const SourceLocation at = place->source->locate(place->span);
+    const std::string& file = place->source->name();
+    told[buffer] = fmt::format("{} ({}:{}:{})", place->name.empty() ? "a value" : place->name,
+                               file.substr(file.rfind('/') + 1), at.line, at.column);
+  }
+  return told;
+}
 
 bool is_temporary(std::string_view name) {
   return (name.starts_with('t') && numbers_in(name.substr(1))) ||

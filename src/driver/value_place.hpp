@@ -2,6 +2,8 @@
 // Where the text has what a temporary of a plan holds.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,5 +26,12 @@ bool is_temporary(std::string_view name);
 // for other names, and for what has no place.
 std::optional<ValuePlace> place_of_temporary(const ir::Graph& graph, const plan::Plan& plan,
                                              std::string_view temporary);
+
+// What host texts call the temporaries whose contents steps look at, by buffer: "i (rows.py:3:9)", or "a value
+// (rows.py:3:9)" where the text has no name for it. `plan`: that the package was made of.
+std::map<uint32_t, std::string> told_temporaries(const package::Package& package, const ir::Graph& graph,
+                                                 const plan::Plan& plan);
+// Whether there are any.
+bool looks_at_temporaries(const package::Package& package);
 
 }  // namespace codetta::driver

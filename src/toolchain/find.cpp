@@ -25,9 +25,7 @@ constexpr int oldest_clang = 16;
 constexpr std::array<std::string_view, 13> usual_names = {
     "g++",        "c++",        "clang++",    "g++-15",     "g++-14",     "g++-13",    "g++-12",
     "clang++-21", "clang++-20", "clang++-19", "clang++-18", "clang++-17", "clang++-16"};
-constexpr std::string_view help_install =
-    "install GCC 12 or Clang 16 or a later one, or name one by its absolute path; without a compiler epilogues are "
-    "interpreted";
+constexpr std::string_view help_install = "install GCC 12 or Clang 16 or a later one, or name one by its absolute path";
 
 #if defined(__x86_64__)
 constexpr std::string_view own_architecture = "x86_64";

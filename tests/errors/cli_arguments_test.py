@@ -285,6 +285,17 @@ def without_compiler(folder):
     expect(3, "error[E0501]", "compile", *SIZES, *cache, *other, env=bare)
     expect(3, "error[E0501]", "compile", *SIZES, *cache, *other, "--no-compiler")
     expect(0, "epilogue interpreted", "gemm", *SIZES, *cache, *other, env=bare)
+    # What carries compiled code says what to install, and what takes no compiler.
+    program = folder / "program.py"
+    program.write_text("def doubled(x: f32[8]):\n    y = x * 2.0\n    return y\n")
+    for words, command in (("(`--show`, host_text()) takes none", ["build", program, "-o", folder / "libprogram.so"]),
+                           ("(`--what=host`) and the source take none", ["emit", "--program", program, "--what", "python"]),
+                           ("or ask for the source, which needs none", ["emit", *SIZES, *other, "--what", "asm"])):
+        refused = expect(3, "help: install GCC 12 or Clang 16 or a later one, or name one by its absolute path; ", *command, env=bare)
+        said = refused.stderr.rpartition("help: ")[2]
+        if words not in said or "interpreted" in said:
+            FAILURES.append(f"no '{words}' in {refused.stderr}")
+    expect(3, "where no compiler is used (no_compiler), runs interpret epilogues", "gemm", *SIZES, *other, "--compiler", "g++-99", "--cache-dir", folder / "cold")
     # One that answers questions and compiles nothing is broken, not missing.
     real, sleep = shutil.which("c++"), shutil.which("sleep")
     broken = folder / "broken"

@@ -440,6 +440,24 @@ int main(void) {
         filled = [argument.get("filled") for argument in manifest["programs"][0]["arguments"]]
         self.assertEqual(filled[3:], [["k", 8], ["-k + n", "k // 2"]])
 
+    def test_indices_that_are_computed(self):
+        """What is wrong with them is told of the value in the text, where that has a name or not."""
+        text = ("def picked(x: f32[5, 4], k: i64[3], j: i64[3], v: f32[3, 4]):\n    places = k + 1\n    y = take(x, places, 0)\n"
+                "    z = index_put(x, j * 2, v)\n    return y, z\n")
+        path, _ = build(text, "picked")
+        library = Library(path, "picked")
+        x, v, y, z = floats(20), floats(12), floats(12), floats(20)
+        for k, j, wrong in (([0, 1, 2], [0, 1, 2], None), ([0, 4, 2], [0, 1, 2], r"index 5 is out of range for the size 5; it stands at \[1\] of places \(picked\.py:2:14\)"),
+                               ([0, 2, 3], [0, 2, 3], r"index 6 is out of range for the size 5; it stands at \[2\] of a value \(picked\.py:4:\d+\)")):
+            status = library("picked", x, (ctypes.c_int64 * 3)(*k), (ctypes.c_int64 * 3)(*j), v, y, z, None)
+            self.assertEqual(status, -1 if wrong else 0, library.text())
+            if wrong:
+                self.assertRegex(library.text(), "E0618: " + wrong)
+        for what, target in (("host", "cuda:sm_90a"), ("python", "cpu")):
+            told = codetta("emit", WORK / "picked.py", "--what", what, "--target", target).stdout
+            self.assertIn("places (picked.py:2:14)", told)
+            self.assertIn("a value (picked.py:4:", told)
+
     def test_more_sizes_than_a_function_tells_are_refused(self):
         source = WORK / "many.py"
         for count, code in ((64, 0), (65, 1)):

@@ -124,6 +124,23 @@ TEST_F(DevicesPython, CapturesOfManyStreams) {
       << "a stream for each capture and for the call in none; the last takes one";
 }
 
+// A first call on a stream that is being captured: what it loads, allocates and uploads leaves the capture valid.
+TEST_F(DevicesPython, AFirstCallInACapture) {
+  DevicesPackage p = there_and_back();
+  const uint32_t two = p.buffer("two", Role::Constant, 1, DType::f32, {size(4), size(6)}),
+                 z = p.buffer("z", Role::Output, 1, DType::f32, {size(4), size(6)});
+  p.made.buffers[two].constant.assign(4 * 24, '\1');
+  std::vector<package::Step>& steps = p.made.steps;
+  steps.insert(steps.end() - 1, {package::EnterDevice{1}, LoadConstant{two}, Copy{two, z}, package::ExitDevice{}});
+  const std::string line =
+      write("first", *p.done()) + " f32:4,6 f32:4,6@device1 f32:4,6 f32:4,6@device1 f32:4,6@device1\n";
+  if (!run(line, {"within=3001"})) GTEST_SKIP() << "no numpy";
+  const Seen seen = look("first");
+  EXPECT_EQ(seen.result, " 0");
+  EXPECT_EQ(seen.wrong, "");
+  EXPECT_NE(seen.launches, "");
+}
+
 TEST_F(DevicesPython, ConstantsPredicatesAndSizesOfEachDevice) {
   DevicesPackage p;
   const types::Dim n = types::Dim::symbol("n");

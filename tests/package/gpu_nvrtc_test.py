@@ -49,6 +49,56 @@ driver.codetta_fake_launches.restype = ctypes.c_bool
 assert driver.codetta_fake_launches(text, ctypes.c_size_t(1 << 20))
 print(json.dumps([calls, error().decode() if any(calls) else '', [line.split()[:8] for line in text.value.decode().splitlines()]]))
 """
+# A capture with what is named in it: a call, a query of its workspace, init(), a call outside of it. Statuses of each, of the capture's end and last text.
+CAPTURED = """import ctypes, json, sys
+path, name, *steps = sys.argv[1:]
+l, driver, context, stream = ctypes.CDLL(path), ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p(), ctypes.c_void_p()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxPushCurrent_v2(context) == 0 and driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+made = [ctypes.c_void_p() for _ in range(2)]
+for one in made:
+    assert driver.cuMemAlloc_v2(ctypes.byref(one), ctypes.c_size_t(4096)) == 0
+error, size = getattr(l, name + '_get_last_error'), getattr(l, f'{name}_{name}_workspace_size')
+error.restype, size.restype = ctypes.c_char_p, ctypes.c_int64
+call = lambda on: getattr(l, f'{name}_{name}')(*made, on)
+ways = {'call': lambda: call(stream), 'size': size, 'init': getattr(l, name + '_init'), 'outside': lambda: call(None)}
+said, codes = '', []
+assert driver.cuStreamBeginCapture_v2(stream, 0) == 0
+for step in steps:
+    codes.append(ways[step]())
+    said = error().decode() if codes[-1] else said
+graph = ctypes.c_void_p()
+codes.append(driver.cuStreamEndCapture(stream, ctypes.byref(graph)))
+print(json.dumps([codes, said]))
+"""
+ROWS = """#pragma codetta kernel(x: f32[m, n], out y: f32[m, n])
+#pragma codetta block(32) grid(m)
+extern "C" __global__ void rows(const float* x, float* y) {
+  for (int i = threadIdx.x; i < 40; i += 32) y[blockIdx.x * 40 + i] = x[blockIdx.x * 40 + i];
+}
+"""
+# Outputs of a kernel of the user's that lie as it takes them, with rows apart, and as columns, each under capture with the workspace that its sizes say.
+STRIDED = """import ctypes, json, sys
+path, m = sys.argv[1], 6
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32), ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8)]
+l, driver, context, stream = ctypes.CDLL(path), ctypes.CDLL('libcuda.so.1'), ctypes.c_void_p(), ctypes.c_void_p()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxPushCurrent_v2(context) == 0 and driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+made = [ctypes.c_void_p() for _ in range(3)]
+for one in made:
+    assert driver.cuMemAlloc_v2(ctypes.byref(one), ctypes.c_size_t(65536)) == 0
+l.rows_get_last_error.restype, l.rows_rows_workspace_size.restype = ctypes.c_char_p, ctypes.c_int64
+driver.codetta_fake_launches.restype = ctypes.c_bool
+codes, size = [l.rows_init()], l.rows_rows_workspace_size(ctypes.c_int64(m))
+for strides in ((40, 1), (64, 1), (1, 8)):
+    tensors = (Tensor * 2)(*(Tensor(made[i], 13, 2, (ctypes.c_int64 * 8)(m, 40), (ctypes.c_int64 * 8)(*strides) if i else (ctypes.c_int64 * 8)(40, 1)) for i in range(2)))
+    assert driver.cuStreamBeginCapture_v2(stream, 0) == 0
+    codes.append(l.rows_rows_tensors(tensors, 2, made[2], ctypes.c_int64(size), stream))
+    graph = ctypes.c_void_p()
+    codes.append(driver.cuStreamEndCapture(stream, ctypes.byref(graph)))
+print(json.dumps([codes, size, l.rows_get_last_error().decode() if any(codes) else '']))
+"""
 LOADS = """#include <dlfcn.h>
 #include <stddef.h>
 int main(int argc, char** argv) {
@@ -144,6 +194,30 @@ class Sources(unittest.TestCase):
         calls, error, _ = call(build("twice", "--target", "cuda:sm_100a", "--form", "nvrtc", program="twice"), function="twice", count=2)
         self.assertEqual(calls, [-6, -6])
         self.assertIn("E0430: the kernels are compiled for another architecture than the device's: this library is made for sm_100a", error)
+
+    def test_captures(self):
+        """A call under capture compiles nothing: it says what to call before, and the capture stays valid. What does not enqueue may compile."""
+        (WORK / "half.py").write_text("def half(x: f32[32]):\n    y = x * 0.5\n    return y\n")
+        path = build("half", "--target", "cuda:sm_90a", "--form", "nvrtc", program="half")
+        env = {**os.environ, "LD_LIBRARY_PATH": f"{WORK / 'pretended'}:{NVRTC / 'lib'}"}
+        for steps, codes in ((["call"], [-1]), (["size", "call"], [0, 0]), (["init", "call"], [0, 0]), (["call", "outside", "call"], [-1, 0, 0])):
+            found, said = json.loads(run(sys.executable, "-c", CAPTURED, path, "half", *steps, env=env).stdout)
+            self.assertEqual(found, [*codes, 0], (steps, said))
+            if -1 in codes:
+                self.assertRegex(said, r"^E0535: a kernel would have to be compiled while a stream is captured: codetta_\w+ has not been compiled for a device like .+ yet; "
+                                 r"the capture is still valid: call half_init\(\) before it begins$")
+        self.assertIn("(E0535), and the capture stays valid", (WORK / "half.h").read_text())
+
+    def test_workspaces_of_outputs_that_lie_otherwise(self):
+        """Where a kernel of the user's writes an output that does not lie as it takes it, the workspace has room for what it writes, whatever the strides."""
+        (WORK / "rows.cu").write_text(ROWS)
+        (WORK / "rows.py").write_text('def rows(x: f32["m", 40]):\n    y = user_kernel("rows", x, out="f32[m, 40]")\n    return y\n')
+        path = build("rows", "--target", "cuda:sm_90a", "--kernel", f"rows={WORK / 'rows.cu'}", "--form", "nvrtc", program="rows")
+        env = {**os.environ, "LD_LIBRARY_PATH": f"{WORK / 'pretended'}:{NVRTC / 'lib'}"}
+        codes, size, error = json.loads(run(sys.executable, "-c", STRIDED, path, env=env).stdout)
+        self.assertEqual((set(codes), error), ({0}, ""))
+        self.assertEqual(size, 1024, "6 rows of 40 floats in units of 256 bytes")
+        self.assertEqual(json.loads((WORK / "rows.json").read_text())["programs"][0]["by_size"]["when_uneven"], [1])
 
     def test_what_is_missing_or_wrong(self):
         sources = build("sources", "--target", "cuda:sm_90a", "--hint", "m=512", "--form", "nvrtc")

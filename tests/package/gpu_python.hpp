@@ -17,7 +17,7 @@ struct PythonLaunch {
   std::vector<std::byte> parameters;
 };
 struct PythonRun {
-  std::string result;
+  std::string result, wrong;                           // what the pretended package tells of order, places and captures
   std::vector<std::pair<uint64_t, uint64_t>> tensors;  // address, bytes
   std::vector<PythonLaunch> launches;
 };
@@ -31,6 +31,7 @@ inline PythonRun read_run(const std::string& path) {
     std::string kind;
     words >> kind;
     if (kind == "result") run.result = line.substr(7);
+    if (kind == "wrong") run.wrong += line.substr(6) + "\n";
     if (kind == "tensor") {
       auto& tensor = run.tensors.emplace_back();
       words >> tensor.first >> tensor.second;

@@ -124,6 +124,31 @@ TEST_F(CudaPython, SaysWhatIsWrong) {
   }
 }
 
+// What a first call loads and allocates leaves the capture of its stream valid, and what would wait is refused.
+TEST_F(CudaPython, AFirstCallInACapture) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const auto rows = package_of(
+      "def f(table: f32[10, 64], ids: i32[8]):\n    h = embedding(table, ids)\n    y = exp(h - max(h))\n    return y\n",
+      {}, context);
+  const auto branch = package_of(
+      "def up(x):\n    return x * 2.0\n\ndef down(x):\n    return x + 1.0\n\n"
+      "def f(x: f32[64], p: bool[()]):\n    y = cond(p, up, down, x)\n    return y\n",
+      {}, context);
+  ASSERT_TRUE(rows != nullptr && branch != nullptr);
+  const std::string list =
+      write("rows", *rows) + " f32:10,64, i32:8, f32:8,64,\n" + write("branch", *branch) + " f32:64, bool: f32:64,\n";
+  if (!run(list, {"within=3001"})) GTEST_SKIP() << "no numpy";
+  const PythonRun captured = read_run(file("rows.out")), refused = read_run(file("branch.out"));
+  EXPECT_EQ(captured.result, "0");
+  EXPECT_EQ(captured.wrong, "");
+  EXPECT_GE(captured.launches.size(), 1U);
+  EXPECT_EQ(refused.result, "-1 E0646: a branch can not be captured: p is read on the host to decide what runs");
+  EXPECT_EQ(refused.wrong, "");
+}
+
 // Copies without tensor maps stand in front of the launch that is refused.
 TEST_F(CudaPython, ARefusedCallHasEnqueuedNothing) {
   FakeGpu gpu;

@@ -61,7 +61,7 @@ class Tensor(Memory):
 
 
 def main():
-    further, turns, captured = [], 1, 0
+    further, turns, captured, within = [], 1, 0, None
     for failing in sys.argv[2:]:
         name, status = failing.split("=")
         if name == "capability":
@@ -76,6 +76,8 @@ def main():
             turns = int(status)
         elif name == "captured":  # calls in front, each on a stream that is being captured
             captured = int(status)
+        elif name == "within":  # the calls are on this stream, which is being captured
+            within = int(status)
         else:
             driver.FAIL[name] = int(status)
     for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
@@ -112,10 +114,15 @@ def main():
         for stream in range(2000, 2000 + captured):
             driver.CAPTURES[stream] = stream
             call_on(stream)
+        if within is not None:
+            driver.STREAMS[within] = driver.HOME
+            driver.CAPTURES[within] = within
         for _ in range(turns):
-            code = module.call(*arguments)
+            code = module.call(*arguments, stream=within)
             sets = getattr(getattr(module, "_DevicesCall", None), "sets", [])
-            driver.look_behind({one for found in sets for one in found.events + found.streams[1:]})
+            driver.look_behind(within or 0, {one for found in sets for one in found.events + found.streams[1:]})
+        if within is not None:
+            driver.CAPTURES.clear()
         if captured:
             driver.CAPTURES.clear()
             driver.end_of_work()

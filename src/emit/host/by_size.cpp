@@ -7,6 +7,7 @@
 #include "base/code_writer.hpp"
 #include "emit/host/devices.hpp"
 #include "emit/host/steps.hpp"
+#include "package/factors.hpp"
 #include "types/symbol_source.hpp"
 
 namespace codetta::emit::host {
@@ -157,7 +158,7 @@ class TablePrinter {
 
   struct Other {
     std::string call;
-    bool rare;  // sizes, or how tensors lie, decide that it is needed
+    bool rare;  // what it takes beyond the others is no part of what a workspace's size says
   };
   // The switch over what `choice` gives: `part` of the program that it names, called with `arguments`; where another
   // ones follow for tensors that are aligned less, print_all(call of the first, calls of the others).
@@ -177,7 +178,8 @@ class TablePrinter {
         const auto among = [&](const std::vector<size_t>& only) {
           return std::find(only.begin(), only.end(), *less) != only.end();
         };
-        others.push_back({call(*less), among(table_.when_empty) || among(table_.when_uneven)});
+        const bool beside = package::may_be_written_beside(*library_.programs[table_.first + program].package);
+        others.push_back({call(*less), among(table_.when_empty) || (among(table_.when_uneven) && !beside)});
       }
       print_all(call(program), others);
     };
@@ -257,7 +259,8 @@ class TablePrinter {
       out_.line("i64 bytes = ", first, ";");
       out_.line("if (bytes < 0 && !unaligned) return bytes;");
       for (const Other& other : others) {
-        // What comes last here makes, or copies, whole tensors that no other call needs.
+        // What is left out makes, or copies, whole tensors that no other call needs: for sizes of 0, or where factors
+        // of the caller's lie unevenly. What kernels of the user's write for outputs that lie otherwise is counted.
         const auto scope = out_.block(other.rare ? "if (bytes < 0)" : "");
         out_.line("const i64 other = ", other.call, ";");
         out_.line("if (bytes < other) bytes = other;");

@@ -643,7 +643,8 @@ class LibraryPrinter {
     if (!library_.headers.empty()) {
       out_.line("extern \"C\" const unsigned char ", library_.headers, "[];");
       const bool for_later = !arch.empty() && arch.back() >= '0' && arch.back() <= '9';
-      sources = CodeWriter::text_of(", compile_kernel, compile_kernels, ", library_.headers, ", ", for_later);
+      sources = CodeWriter::text_of(", compile_kernel, compile_kernels, ", library_.headers, ", ", for_later, ", ",
+                                    literal_text(name_ + "_init()"));
     }
     out_.line("const GpuLibraryFacts gpu_facts = {all_kernels, ", count, ", ",
               library_.programs.size() * devices_of(library_), ", ", number / 10, ", ", number % 10, ", ", exact, ", ",

@@ -5,6 +5,8 @@
 // GPU against device/host/gpu.h and, for AMD's, hip.h, which load the driver.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +44,7 @@ struct Program {
   std::string function;  // public; programs of one SizeTable have one
   package::PackageRef package;
   std::vector<std::string> origins{};        // by kernel: "classifier.py:4: hidden = relu(x @ w1 + b1)"
+  std::map<uint32_t, std::string> told{};    // by buffer: what errors call it that look at its contents; else its name
   std::vector<KernelFunctions> functions{};  // by kernel
   // CPU, by kernel: those that take its place where elements of the last dim of a tensor of the caller's lie apart; all
   // empty: it takes them as it is. Without the list the program refuses such tensors.

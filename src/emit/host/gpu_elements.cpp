@@ -77,7 +77,12 @@ void print_looked(CodeWriter& out, const Library& library, const Program& progra
   const auto looked = looked_at(library, program);
   if (looked.empty()) return;
   const auto all = out.block_with("};", "constexpr const char* looked[] = ");
-  for (const auto& [step, buffer] : looked) out.line(literal_text(program.package->buffers[buffer].name), ",");
+  for (const auto& [step, buffer] : looked) out.line(literal_text(told_name(program, buffer)), ",");
+}
+
+const std::string& told_name(const Program& program, uint32_t buffer) {
+  const auto told = program.told.find(buffer);
+  return told != program.told.end() ? told->second : program.package->buffers[buffer].name;
 }
 
 std::string ElementSteps::kernel() const {

@@ -283,6 +283,13 @@ void print_shared(CodeWriter& out, const Library& library) {
             ". Every other function does it at need, in the",
         "context of its thread or stream; calling it early makes the first call fast. Any thread may",
         "call it, any number of times."};
+    if (!library.headers.empty()) {
+      lines.back() += " What is compiled serves all contexts of such devices. A call on a";
+      lines.emplace_back(
+          "stream that is being captured compiles nothing: where something is not compiled yet it is -1");
+      lines.emplace_back(
+          "(E0535), and the capture stays valid. Call this, or the function once, before the capture begins.");
+    }
     if (devices_of(library) > 1) {
       lines.back() += " Kernels of devices 1, 2, ... are loaded in the primary contexts of";
       lines.push_back("the GPUs that " + name + "_set_further_devices() has named, or else follow device 0: it fails");

@@ -107,7 +107,7 @@ class PythonPrinter : PythonLaunches {
         break;
       case From::Stride:
         value = fmt::format("_ascending(v{}, {}, {}{})", s.buffer, s.dim, name(s.buffer),
-                            gpu_ && package::may_be_written_by_user(p_.buffers[s.buffer]) ? ", True" : "");
+                            package::ascends(p_, s) ? ", True" : "");
         break;
       case From::Value:
         shaped(s.buffer);
@@ -182,12 +182,12 @@ class PythonPrinter : PythonLaunches {
   Result<void> operator()(const NanGuard& g) {
     if (gpu_) return look(g.buffer, g.infinity ? 2 : 1, "0");
     line(fmt::format("_numbers(v{}, {}, {}, {}, {})", g.buffer, static_cast<int>(p_.buffers[g.buffer].dtype),
-                     g.infinity ? "True" : "False", name(g.buffer), py_quoted(g.why)));
+                     g.infinity ? "True" : "False", told(g.buffer), py_quoted(g.why)));
     return {};
   }
   Result<void> operator()(const IndexGuard& g) {
     if (gpu_) return look(g.buffer, 0, expression(g.size));
-    line(fmt::format("_indices(v{}, {}, {})", g.buffer, expression(g.size), name(g.buffer)));
+    line(fmt::format("_indices(v{}, {}, {})", g.buffer, expression(g.size), told(g.buffer)));
     return {};
   }
 
@@ -326,7 +326,7 @@ class PythonPrinter : PythonLaunches {
     for (const uint32_t index : s.indices) {
       shaped(index);
       indices += fmt::format("v{}, ", index);
-      names += name(index) + ", ";
+      names += told(index) + ", ";
     }
     shaped(s.target);
     shaped(s.values);
@@ -345,7 +345,7 @@ class PythonPrinter : PythonLaunches {
     if (s.reduce != ScatterReduce::None && !numpy_adds(p_.buffers[s.target].dtype))
       return refused("numpy does not combine elements of this type");
     for (const uint32_t buffer : {s.target, s.index, s.source}) shaped(buffer);
-    line(fmt::format("_scatter(v{}, v{}, {}, v{}, {}, {}, {})", s.target, s.index, name(s.index), s.source, s.dim,
+    line(fmt::format("_scatter(v{}, v{}, {}, v{}, {}, {}, {})", s.target, s.index, told(s.index), s.source, s.dim,
                      static_cast<int>(s.reduce), o_.checked ? "True" : "False"));
     return {};
   }
@@ -410,10 +410,16 @@ class PythonPrinter : PythonLaunches {
   [[nodiscard]] std::string named(uint32_t buffer) const {
     return fmt::format("(v{}, {}, {})", buffer, name(buffer), static_cast<int>(p_.buffers[buffer].dtype));
   }
+  // What errors call it that look at its contents.
+  [[nodiscard]] std::string told(uint32_t buffer) const {
+    if (number_ >= o_.told.size()) return name(buffer);
+    const auto found = o_.told[number_].find(buffer);
+    return found != o_.told[number_].end() ? py_quoted(found->second) : name(buffer);
+  }
   // The number of the first of these among what kernels look at.
   int64_t looked_at(const std::vector<uint32_t>& buffers) {
     const int64_t first = shared_.looks;
-    for (const uint32_t buffer : buffers) shared_.looked += name(buffer) + ", ";
+    for (const uint32_t buffer : buffers) shared_.looked += told(buffer) + ", ";
     shared_.looks += static_cast<int64_t>(buffers.size());
     return first;
   }
@@ -496,7 +502,7 @@ class PythonPrinter : PythonLaunches {
     }
   }
   std::string predicate(uint32_t buffer) const {
-    if (gpu_ && !p_.buffers[buffer].is_scalar) return fmt::format("_flag(v{})", buffer);
+    if (gpu_ && !p_.buffers[buffer].is_scalar) return fmt::format("_flag(v{}, {})", buffer, name(buffer));
     return p_.buffers[buffer].is_scalar ? fmt::format("bool(a{})", buffer)
                                         : fmt::format("bool(v{}.reshape(-1)[0])", buffer);
   }

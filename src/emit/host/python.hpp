@@ -11,6 +11,8 @@
 // constants to arrays.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@ struct PythonOptions {
   // The same program with kernels that rely on less of how tensors lie, the first to be tried first. A call takes the
   // first of all whose kernels take its tensors, which is known before anything is enqueued, or runs.
   std::vector<const package::Package*> takes_over{};
+  std::vector<std::map<uint32_t, std::string>> told{};  // as Program::told of cpp.hpp, by program
 };
 
 // Errors: E0614 for what this backend does not have, E0520 for a package with a defect.

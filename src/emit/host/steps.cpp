@@ -93,8 +93,7 @@ class StepPrinter : public StepBase {
       case From::Stride:
         if (!package_.buffers[step.buffer].filled.empty()) print_fits(step.buffer);  // no step in front of all asks it
         value = CodeWriter::text_of("v[", step.buffer, "].stride_from_last(", from_last(step), ")");
-        print_ascends(out_, step.dim, name_of(step.buffer), value,
-                      gpu_ && package::may_be_written_by_user(package_.buffers[step.buffer]));
+        print_ascends(out_, step.dim, name_of(step.buffer), value, package::ascends(package_, step));
         break;
       case From::Expression:
         value = number(step.value);
@@ -170,13 +169,14 @@ class StepPrinter : public StepBase {
     print_fits(guard.buffer);
     if (gpu_) return elements().look(guard.buffer, guard.infinity ? "finite" : "nan", "Number(0)");
     out_.line("if (frame.running) CODETTA_OK(check_numbers(v[", guard.buffer, "], ", guard.infinity, ", ",
-              name_of(guard.buffer), ", ", literal_text(guard.why), "));");
+              told(guard.buffer), ", ", literal_text(guard.why), "));");
   }
+  [[nodiscard]] std::string told(uint32_t buffer) const { return literal_text(told_name(program_, buffer)); }
   void operator()(const package::IndexGuard& guard) {  // contents: known when the work in front is done
     print_fits(guard.buffer);
     if (gpu_) return elements().look(guard.buffer, "index", number(guard.size));
     out_.line("if (frame.running) CODETTA_OK(check_indices(v[", guard.buffer, "], ", number(guard.size), ", ",
-              name_of(guard.buffer), "));");
+              told(guard.buffer), "));");
   }
 
   void operator()(const package::Free& step) {  // the offsets were planned
@@ -249,7 +249,7 @@ class StepPrinter : public StepBase {
     const auto scope = begin_combined(out_, step.target, how);
     out_.line(
         "const Index indices[] = {",
-        comma_list(step.indices, [this](uint32_t b) { return CodeWriter::text_of("{&v[", b, "], ", name_of(b), "}"); }),
+        comma_list(step.indices, [this](uint32_t b) { return CodeWriter::text_of("{&v[", b, "], ", told(b), "}"); }),
         "};");
     out_.line("if (frame.running) CODETTA_OK(index_put(v[", step.target, "], indices, ", step.indices.size(), ", v[",
               step.values, "], how, ", library_.checked, ", frame.memory + wide));");
@@ -258,9 +258,8 @@ class StepPrinter : public StepBase {
     for (const uint32_t buffer : {step.target, step.index, step.source}) print_fits(buffer);
     if (gpu_) return elements().scatter(step);
     const auto scope = begin_combined(out_, step.target, step.reduce);
-    out_.line("if (frame.running) CODETTA_OK(scatter(v[", step.target, "], {&v[", step.index, "], ",
-              name_of(step.index), "}, v[", step.source, "], ", step.dim, ", how, ", library_.checked,
-              ", frame.memory + wide));");
+    out_.line("if (frame.running) CODETTA_OK(scatter(v[", step.target, "], {&v[", step.index, "], ", told(step.index),
+              "}, v[", step.source, "], ", step.dim, ", how, ", library_.checked, ", frame.memory + wide));");
   }
 
   // The order of the list is that of a device's work; lines between steps say whose it is.

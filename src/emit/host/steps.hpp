@@ -56,6 +56,8 @@ void print_launches(base::CodeWriter& out, const Program& program);
 void print_looked(base::CodeWriter& out, const Library& library, const Program& program);
 // The same as steps with buffers; a step that looks at several stands there as often.
 std::vector<std::pair<const package::Step*, uint32_t>> looked_at(const Library& library, const Program& program);
+// What errors call a buffer whose contents are looked at.
+const std::string& told_name(const Program& program, uint32_t buffer);
 // Whether any program of the function of this one looks at contents.
 bool function_looks(const Library& library, size_t program_index);
 // GPU: steps on elements as launches of the program's kernel for them (device/host/gpu_elements.h); one step of it.

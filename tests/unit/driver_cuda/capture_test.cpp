@@ -131,7 +131,7 @@ TEST_F(CudaCapture, KernelsForLessAlignmentAreTakenOnceTheyAreThere) {
   const auto hinted = launched();
   const int compiles = nvrtc_.compiles;
   begin(stream);
-  expect(compiled.run(odd, stream), Code::guard_failed, "66 bytes, no multiple of");
+  expect(compiled.run(odd, stream), Code::compile_in_capture, "66 bytes, no multiple of");
   EXPECT_TRUE(fake_.invalidated.empty());
   EXPECT_EQ(nvrtc_.compiles, compiles);
   replay(stream);

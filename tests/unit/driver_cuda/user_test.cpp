@@ -175,6 +175,31 @@ TEST_F(CudaUser, OutputsAreWrittenWhereTheyLie) {
   }
 }
 
+// Under capture, what stores such outputs is no more compiled than anything else; prepared before, it runs there.
+TEST_F(CudaUser, OutputsThatLieOtherwiseUnderCapture) {
+  Context c = context();
+  const Device device = Device::open(c).value();
+  const DeviceStream stream = DeviceStream::make(device).value();
+  const DeviceTensor x = DeviceTensor::make(device, f32, {6, 40}).value(),
+                     memory = DeviceTensor::make(device, f32, {32, 64}).value();
+  const auto y = TensorView::make(static_cast<float*>(memory.data()), f32, {6, 40}, {64, 1}).value();
+  const CompiledProgram compiled =
+      compile(program(source("#pragma codetta block(64) grid(m)\n")), {Backend::cuda, {}, ""}, {}, c).value();
+  const std::vector<NamedArgument> arguments{{"x", x.view()}, {"decay", 0.25}, {"y", y}};
+  begin(stream);
+  expect(compiled.run(arguments, stream), Code::compile_in_capture, "the capture is still valid");
+  EXPECT_TRUE(fake_.invalidated.empty());
+  replay(stream);
+  EXPECT_TRUE(fake_.launches.empty());
+  Execution execution = compiled.prepare(arguments).value();
+  EXPECT_EQ(execution.workspace_size(), 1024);
+  begin(stream);
+  ASSERT_TRUE(execution.run(stream));
+  expect(compiled.run(arguments, stream), Code::capture_active, "needs a workspace of 1024 bytes");
+  replay(stream);
+  EXPECT_EQ(fake_.launches.size(), 2U);
+}
+
 TEST_F(CudaUser, ClustersCooperationAndDependence) {
   Context c = context();
   Bound b = bound(c, 8, 10);

@@ -18,6 +18,7 @@ STREAMS = {0: HOME}  # stream -> context
 ALIVE = set()  # streams and events that are made and not destroyed
 EVENTS = {}  # event -> [context, what has ended before it, by stream, the capture that it is of]
 CAPTURES = {}  # stream -> the stream whose capture it is part of
+MODE = [0]  # of the thread: what it may call while a stream is being captured
 WRONG = []  # work of a wrong device, memory of another one, streams on the same memory that nothing orders
 _SEEN, _USES, _HOST = {}, {}, {}  # by stream what has ended before; by memory the last use by stream; what the host waited for
 PLACES = {}  # address -> (memory type, managed, device) of what lies elsewhere than in this device's memory
@@ -28,6 +29,7 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900
 
 
 def _enumeration(name, **members):
@@ -53,6 +55,8 @@ CUlaunchAttributeID = _enumeration("CUlaunchAttributeID", CU_LAUNCH_ATTRIBUTE_AC
                                    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6)
 CUaccessProperty = _enumeration("CUaccessProperty", CU_ACCESS_PROPERTY_NORMAL=0, CU_ACCESS_PROPERTY_STREAMING=1,
                                 CU_ACCESS_PROPERTY_PERSISTING=2)
+CUstreamCaptureMode = _enumeration("CUstreamCaptureMode", CU_STREAM_CAPTURE_MODE_GLOBAL=0,
+                                   CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1, CU_STREAM_CAPTURE_MODE_RELAXED=2)
 CUtensorMapDataType = _enumeration("CUtensorMapDataType", UINT8=0, UINT16=1, UINT32=2, UINT64=4, FLOAT16=6, FLOAT32=7,
                                    FLOAT64=8, BFLOAT16=9)
 CUtensorMapInterleave = _enumeration("CUtensorMapInterleave", NONE=0, B16=1, B32=2)
@@ -101,6 +105,20 @@ def _call(name):
     return CUresult(FAIL.get(name, 0))
 
 
+def _unsafe(name):
+    """Of a call that may not be made while a stream is captured, unless the thread has relaxed that."""
+    status = _call(name)
+    if CAPTURES and MODE[0] != CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED:
+        WRONG.append(f"{name} spoils a capture")
+        return CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+    return status
+
+
+def cuThreadExchangeStreamCaptureMode(mode):
+    before, MODE[0] = CUstreamCaptureMode(MODE[0]), mode
+    return _call("cuThreadExchangeStreamCaptureMode"), before
+
+
 def _simple(name, *values):
     def function(*_):
         return (_call(name), *values)
@@ -145,10 +163,10 @@ def _look(what, stream, addresses, anywhere=False):
         _USES[piece][stream] = seen[stream], what
 
 
-def look_behind(kept):
-    """When a call is over: its stream, 0, is behind all work of the others, and `kept` is what it leaves."""
+def look_behind(called, kept):
+    """When a call on this stream is over: it is behind all work of the others, and `kept` is what the call leaves."""
     for stream, seen in _SEEN.items():
-        if stream != 0 and _SEEN.get(0, {}).get(stream, 0) < seen[stream]:
+        if stream != called and max(_SEEN.get(called, {}).get(stream, 0), _HOST.get(stream, 0)) < seen[stream]:
             WRONG.append(f"the stream of the call is not behind all work of stream {stream}")
     if ALIVE - kept:
         WRONG.append(f"streams or events are left: {sorted(ALIVE - kept)}")
@@ -179,8 +197,8 @@ def cuDevicePrimaryCtxRetain(device):
     return _call("cuDevicePrimaryCtxRetain"), 100 + device
 
 
-def _made(name, handle):
-    status = _call(name)
+def _made(name, handle, call=_call):
+    status = call(name)
     if status == 0:
         ALIVE.add(handle)
     return status, handle
@@ -189,7 +207,7 @@ def _made(name, handle):
 def cuStreamCreate(flags):
     stream = 1000 + len(STREAMS)
     STREAMS[stream] = CURRENT[0]
-    return _made("cuStreamCreate", stream)
+    return _made("cuStreamCreate", stream, _unsafe)
 
 
 def cuEventCreate(flags):
@@ -239,7 +257,7 @@ def end_of_work():
 
 def cuStreamSynchronize(stream):
     _join(_HOST, _SEEN.get(int(stream), {}))
-    return (_call("cuStreamSynchronize"),)
+    return (_unsafe("cuStreamSynchronize"),)
 
 
 def cuMemFreeAsync(address, stream):
@@ -264,8 +282,8 @@ def cuFuncGetAttribute(attribute, function):
     return _call("cuFuncGetAttribute"), {0: 1024, 1: 1024}[int(attribute)]
 
 
-def cuMemAlloc(count):
-    status = _call("cuMemAlloc")
+def cuMemAlloc(count, name="cuMemAlloc"):
+    status = _unsafe(name) if name != "cuMemAllocAsync" else _call(name)
     raw = ctypes.create_string_buffer(b"\xa5" * (count + 256))
     address = (ctypes.addressof(raw) + 255) // 256 * 256
     MEMORY[address] = raw
@@ -282,11 +300,11 @@ def cuPointerGetAttributes(count, attributes, address):
 
 
 def cuMemHostAlloc(count, flags):
-    return cuMemAlloc(count)
+    return cuMemAlloc(count, "cuMemHostAlloc")
 
 
 def cuMemAllocAsync(count, stream):
-    status, address = cuMemAlloc(count)
+    status, address = cuMemAlloc(count, "cuMemAllocAsync")
     OWNERS[address] = _device(STREAMS.get(int(stream), HOME))
     return status, address
 
@@ -304,7 +322,7 @@ def _move(name):
     return function
 
 
-cuMemcpyHtoD = _move("cuMemcpyHtoD")
+cuMemcpyHtoDAsync = _move("cuMemcpyHtoDAsync")
 cuMemcpyDtoDAsync = _move("cuMemcpyDtoDAsync")
 cuMemcpyDtoHAsync = _move("cuMemcpyDtoHAsync")
 
@@ -326,7 +344,7 @@ def cuMemsetD8Async(address, value, count, stream):
 
 
 def cuModuleLoadData(image):
-    return _call("cuModuleLoadData"), (image, CURRENT[0])
+    return _unsafe("cuModuleLoadData"), (image, CURRENT[0])
 
 
 def cuModuleGetFunction(module, name):
