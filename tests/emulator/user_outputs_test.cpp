@@ -133,8 +133,10 @@ TEST_F(HipUserOutputs, LieAnywhere) {
     for (const auto& one : cases) {
       const CompiledProgram sums = compiled(one.text, {{"sums", source, UserKernel::Language::hip, "sums.hip"}});
       const std::string plan = sums.emit(Stage::Plan).value();
-      if (const size_t loop = plan.find("while"); loop != std::string::npos)
-        EXPECT_EQ(plan.find("copy", loop), std::string::npos) << "each turn writes where the output lies\n" << plan;
+      const size_t loop = plan.find("while");
+      EXPECT_TRUE(loop == std::string::npos || plan.find("copy", loop) == std::string::npos)
+          << "each turn writes where the output lies\n"
+          << plan;
       const std::pair<int64_t, int64_t> sizes[] = {{6, 40}, {5, 13}};
       for (const auto& [m, n] : sizes) {
         const Tensor host = random(f32, {m, n}, seed_++);
