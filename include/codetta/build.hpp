@@ -41,10 +41,10 @@ struct BuildOptions {
   // one symbol (batch -> 1, batch -> 512): the library has kernels for each, and a call takes those of the size that is
   // nearest as a ratio; up to 16 combinations.
   std::vector<std::pair<std::string, int64_t>> size_hints{};
-  // Where size_hints name none of the sizes that are rows of products, a function has kernels for several numbers of
-  // rows: at most so many of 512, 16, 1, 4096, 128, in this order, and only those whose kernels differ. 1: for 512
-  // alone, as sizes without a hint are taken. 0: up to 3, as long as compiling takes about twice as long as for one at
-  // most, and constants take no more than a quarter more. With tune_seconds it is 1.
+  // Where size_hints name none of the sizes that are rows of products, and no size twice, a function has kernels for
+  // several numbers of rows: at most so many of 512, 16, 1, 4096, 128, in this order, and only those whose kernels
+  // differ. 1: for 512 alone, as sizes without a hint are taken. 0: up to 3, as long as compiling takes about twice as
+  // long as for one at most, and constants take no more than a quarter more. With tune_seconds it is 1.
   int programs_by_size = 0;
   bool checks = true;  // guards and overlaps are looked at in every call; null, misaligned and sizes always are
   // Times the configurations of the caller's kernels, then the candidates of every product, so many seconds each and

@@ -2,13 +2,15 @@
 #include "driver/size_defaults.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 #include <variant>
 
 #include <fmt/format.h>
 
 #include "diag/diagnostic.hpp"
 #include "driver/program_arguments.hpp"
-#include "ir/analyses.hpp"
+#include "types/symbol_source.hpp"
 
 namespace codetta::driver {
 
@@ -22,13 +24,42 @@ bool is_one_of(const std::vector<std::string>& all, const std::string& one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-bool is_dim_of_an_argument(const ir::Graph& graph, const std::string& symbol,
-                           const std::function<bool(const ir::GraphInput&)>& is_argument) {
-  return std::any_of(graph.inputs().begin(), graph.inputs().end(), [&](const ir::GraphInput& input) {
-    const types::Shape& shape = graph.type(input.node).shape;
-    return !input.is_scalar && is_argument(input) &&
-           std::any_of(shape.begin(), shape.end(), [&](const ir::Dim& dim) { return dim.as_symbol() == symbol; });
+using Shapes = std::vector<types::Shape>;
+
+Shapes shapes_of_arguments(const ir::Graph& graph, const std::function<bool(const ir::GraphInput&)>& is_argument) {
+  Shapes shapes;
+  for (const ir::GraphInput& input : graph.inputs()) {
+    if (!input.is_scalar && is_argument(input)) shapes.push_back(graph.type(input.node).shape);
+  }
+  return shapes;
+}
+
+bool is_in(const Shapes& shapes, const std::string& symbol) {
+  return std::any_of(shapes.begin(), shapes.end(), [&](const types::Shape& shape) {
+    return std::any_of(shape.begin(), shape.end(),
+                       [&](const ir::Dim& dim) { return is_one_of(dim.symbols(), symbol); });
   });
+}
+
+// Shapes of the factors of all products, those of branches and loops, whose sizes have the same names, among them.
+void add_factors(const ir::Graph& graph, std::vector<std::pair<types::Shape, types::Shape>>& found) {
+  for (uint32_t i = 0; i < graph.size(); ++i) {
+    const ir::NodeId node(i);
+    for (const ir::GraphRef& child : ir::children(graph.attr(node))) add_factors(*child, found);
+    if (graph.node(node).op != types::Op::matmul) continue;
+    found.emplace_back(graph.type(graph.operands(node)[0]).shape, graph.type(graph.operands(node)[1]).shape);
+  }
+}
+
+// Whether the symbols of a size, multiplied, say about how much it is: b*s, 2*h, n + 2; of n + m and n // 4 they do
+// not.
+bool is_product(const ir::Dim& dim) {
+  if (types::as_source(dim, [](std::string_view) { return false; })) return true;
+  std::optional<ir::Dim> rest = dim;
+  for (const std::string& symbol : dim.symbols()) {
+    if (rest) rest = types::exact_quotient(*rest, ir::Dim::symbol(symbol));
+  }
+  return rest && rest->is_constant();
 }
 
 // The greatest number of rows that belongs to `less`, where `more` follows.
@@ -58,27 +89,31 @@ Result<void> check_programs_by_size(int programs) {
 std::vector<std::string> symbols_of_rows(const ir::Graph& graph, const SizeHints& hints,
                                          const std::function<bool(const ir::GraphInput&)>& is_argument) {
   const std::vector<std::string> known = symbols_of_types(graph);
-  std::vector<std::string> found;
+  const Shapes arguments = shapes_of_arguments(graph, is_argument);
+  std::vector<std::string> hinted, passed, found;
+  for (const auto& [symbol, size] : hints) hinted.push_back(symbol);  // those of constants among them
+  for (const types::SymbolSource& source : types::symbol_sources(arguments, hinted)) passed.push_back(source.symbol);
+  bool has_hint = false;
   const auto add = [&](const ir::Dim& dim) {
+    if (!is_product(dim)) return;
     for (const std::string& symbol : dim.symbols()) {
-      if (is_one_of(known, symbol) && !is_one_of(found, symbol) && is_dim_of_an_argument(graph, symbol, is_argument))
-        found.push_back(symbol);
+      has_hint = has_hint || (is_one_of(hinted, symbol) && is_in(arguments, symbol));
+      if (is_one_of(passed, symbol) && !is_one_of(found, symbol)) found.push_back(symbol);
     }
   };
-  const std::vector<ir::NodeId> products = ir::matmuls(graph);
-  for (const ir::NodeId product : products) {
-    const types::Shape& a = graph.type(graph.operands(product)[0]).shape;
-    for (size_t d = 0; d + 1 < a.size(); ++d) add(a[d]);
-  }
-  if (found.empty()) {
-    for (const ir::NodeId product : products) {
-      const types::Shape& b = graph.type(graph.operands(product)[1]).shape;
-      if (!b.empty()) add(b.back());
+  std::vector<std::pair<types::Shape, types::Shape>> factors;
+  add_factors(graph, factors);
+  bool symbolic = false;
+  for (const auto& [a, b] : factors) {
+    for (size_t d = 0; d + 1 < a.size(); ++d) {
+      symbolic = symbolic || !a[d].is_constant();
+      add(a[d]);
     }
   }
-  const bool hinted =
-      std::any_of(hints.begin(), hints.end(), [&](const auto& hint) { return is_one_of(found, hint.first); });
-  if (hinted || found.size() > most_row_symbols) return {};
+  for (const auto& [a, b] : factors) {
+    if (!symbolic && !b.empty()) add(b.back());
+  }
+  if (has_hint || found.size() > most_row_symbols) return {};
   // In the order of the text, whatever the order of the products.
   std::vector<std::string> ordered;
   for (const std::string& symbol : known) {

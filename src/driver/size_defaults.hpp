@@ -25,8 +25,9 @@ inline constexpr int usual_programs_by_size = 3, most_programs_by_size = 5;
 // Of BuildOptions. Errors: E0703.
 Result<void> check_programs_by_size(int programs);
 
-// The symbols whose product is the number of rows of the program's products (columns, where no rows are symbolic), each
-// a whole dim of an input for which `is_argument`. None where there are more than three, or one has a hint already.
+// The symbols whose product is about the number of rows of the program's products (columns, where no rows are
+// symbolic), each of which has its value from an input for which `is_argument`. None where there are more than three,
+// or one has a hint already.
 std::vector<std::string> symbols_of_rows(const ir::Graph& graph, const SizeHints& hints,
                                          const std::function<bool(const ir::GraphInput&)>& is_argument);
 

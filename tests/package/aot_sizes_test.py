@@ -261,6 +261,21 @@ class Made(unittest.TestCase):
                     want = sum(x[row * 512 + i] * w[i * 384 + column] for i in range(512))
                     self.assertEqual(y[row * 384 + column], max(want, 0.0), (b, s, row, column))
 
+    def test_what_rows_are(self):
+        """Those of products in loops, too, and multiples of a size; a sum of two sizes is no product of them."""
+        loop = ("def more(i: i32[1], x: f32['n', 256], w: f32[256, 256]):\n    return i[0] < 3\n"
+                "def body(i: i32[1], x: f32['n', 256], w: f32[256, 256]):\n    return i + 1, relu(x @ w), w\n"
+                "def f(i: i32[1], x: f32['n', 256], w: f32[256, 256]):\n    j, y, v = while_loop(more, body, i, x, w)\n    return y\n")
+        plain = "def f(x: f32[{}, 256], w: f32[256, {}]):\n    y = relu(x @ w)\n    return y\n"
+        both = "def f(x: f32['n', 256], z: f32['m', 256], w: f32[256, 256]):\n    y = concat(x, z, dim=0) @ w\n    return y\n"
+        for text, symbol in ((loop, "n"), (plain.format("'2*h'", "'n'"), "h"), (plain.format("'n + 2'", 24), "n"), (plain.format(40, "'n'"), "n"), (both, None),
+                             ("def f(v: f32['n'], x: f32['n // 4', 256], w: f32[256, 'c']):\n    y = x @ w + sum(v)\n    return y\n", None)):
+            (WORK / "what_rows.py").write_text(text)
+            shown = codetta("build", WORK / "what_rows.py", "-o", WORK / "libwhat_rows.so", "--target", "cpu:avx2", "--threads", "2",
+                            "--show", "--by-size", "3").stdout
+            self.assertEqual(re.findall(r"  // (\w+): 1, 16, 512\n", shown), [symbol] if symbol else [], text)
+            self.assertEqual("by sizes" in shown, symbol is not None, text)
+
     def test_constants_are_carried_in_one_form(self):
         """Kernels for other rows that want a large constant packed otherwise are left out, unless they are asked for."""
         text = "def f(x: f32['n', 1024], w: f32[1024, 1024]):\n    y = x @ w\n    return y\n"
