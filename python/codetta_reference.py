@@ -116,7 +116,9 @@ def _lift(x):
 
 
 def _fitting(x):
-    """Integers of more than 64 bits stand between literals only, as in 2**63 - 1."""
+    """Integers of more than 64 bits stand between literals only, as in 2**64 - 1. From 2**63 on they are u64."""
+    if x.array.dtype == object and 2**63 <= x.array < 2**64:
+        return Value(x.array.astype(np.uint64), "u64")
     if x.array.dtype == object:
         raise LanguageError(f"the integer {x.array} needs more than 64 bits")
     return x

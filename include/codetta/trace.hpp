@@ -65,7 +65,7 @@ class CODETTA_API Expr : public detail::Traced {
   }
   static Expr from_bool(bool value, CallSite at);
   static Expr from_int(int64_t value, CallSite at);
-  static Expr from_unsigned(uint64_t value, CallSite at);  // E0109 above 2^63 - 1
+  static Expr from_unsigned(uint64_t value, CallSite at);  // from 2^63 on a u64
   static Expr from_real(double value, CallSite at);
 
   detail::NodeRef node_;

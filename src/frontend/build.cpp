@@ -55,6 +55,11 @@ ValueId FunctionBuilder::parameter(std::string name, Span span, std::optional<ir
   return ValueId(function_.values.size() - 1);
 }
 
+// Beyond i64.
+static bool is_unsigned(const ir::ExactLiteral& number) {
+  return number.kind == LiteralAttr::Kind::Int && !number.beyond && number.i > INT64_MAX && number.i <= UINT64_MAX;
+}
+
 ValueId FunctionBuilder::parameter(std::string name, Span span, int rank) {
   const ValueId id = parameter(std::move(name), span);
   ranks_.back() = rank;
@@ -110,11 +115,20 @@ ValueId FunctionBuilder::op(Op op_kind, std::vector<ValueId> operands, ir::Attr 
     if (!numbers_.empty()) std::for_each(operands.begin(), operands.end(), [&](ValueId id) { check_number(id); });
     return append(op_kind, std::move(operands), std::move(attr), span, rank);
   }
+  if (is_unsigned(*exact)) return unsigned_literal(static_cast<uint64_t>(exact->i), span);
   // Later stages compute in 64 bits: they get what they could not find.
   if (const auto value = exact->narrow(); value && !narrow) return literal(*value, span);
   const ValueId id = append(op_kind, std::move(operands), std::move(attr), span, rank);
   numbers_.emplace(id.index(), *exact);
   if (exact->beyond) first_beyond_.emplace(id.index(), beyond.valid() ? beyond : id);
+  return id;
+}
+
+ValueId FunctionBuilder::unsigned_literal(uint64_t value, Span span) {
+  const auto bits = static_cast<int64_t>(value);
+  const ValueId id =
+      append(Op::cast, {literal({LiteralAttr::Kind::Int, bits, 0}, span)}, ir::CastAttr{DType::u64}, span, 0);
+  numbers_.emplace(id.index(), ir::ExactLiteral{LiteralAttr::Kind::Int, value, 0, false});
   return id;
 }
 
@@ -126,7 +140,7 @@ std::optional<ir::ExactLiteral> FunctionBuilder::number(ValueId id) const {
 
 void FunctionBuilder::check_number(ValueId id) {
   const auto found = numbers_.find(id.index());
-  if (found == numbers_.end() || found->second.narrow() || report_ == nullptr) return;
+  if (found == numbers_.end() || found->second.narrow() || is_unsigned(found->second) || report_ == nullptr) return;
   const auto first = first_beyond_.find(id.index());
   const ir::Value& value = function_[first != first_beyond_.end() ? first->second : id];
   std::string help = "compute it with floats: a number with a point, such as 2.0, makes all of them floats";
@@ -196,6 +210,8 @@ std::optional<ir::Dim> FunctionBuilder::size_of(ValueId id, Span span) {
     if (literal->kind == LiteralAttr::Kind::Int) return ir::Dim::constant(literal->i);
     return no_size(span, "it is no integer", "sizes count elements: write an integer");
   }
+  if (const auto exact = number(id); exact && is_unsigned(*exact))
+    return no_size(span, "sizes are at most 9223372036854775807", "write a smaller number");
   if (rank(id) > 0) {
     return no_size(
         span,

@@ -72,6 +72,8 @@ class FunctionBuilder {
   // To be asked of what is a result without an operation. Reports arithmetic of literals that gave an integer of more
   // than 64 bits: between other literals it is exact, as in Python, and everywhere else it is an error.
   void check_number(ValueId id);
+  // An integer from 2^63 on, which is a u64. To arithmetic of literals it is the number that it is.
+  ValueId unsigned_literal(uint64_t value, diag::Span span);
 
   // Where in C++ what is made from now on comes from.
   void set_site(CallSite site) { site_ = site; }

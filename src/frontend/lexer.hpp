@@ -67,7 +67,9 @@ class Lexer {
   Token number();
   Token number_of_base(size_t begin, unsigned base);
   Token malformed(size_t begin, std::string reason);
-  [[nodiscard]] std::string overflow_help(std::string otherwise) const;
+  [[nodiscard]] bool in_sizes() const;
+  // `fits`: into a u64. `otherwise`: what to write instead of one that doesn't, where no size stands.
+  Token checked_integer(Token token, bool fits, std::string otherwise);
   Token string(size_t begin, size_t quote, bool raw, char prefix);
   bool escape(std::string& value, size_t begin);
   Token punctuation();

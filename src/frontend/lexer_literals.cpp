@@ -16,7 +16,7 @@ using diag::Span;
 
 namespace {
 
-constexpr uint64_t int_limit = uint64_t{1} << 63;
+constexpr uint64_t size_limit = uint64_t{1} << 63;  // with a minus in front it is an i64
 constexpr int64_t int_limit_exponent = int64_t{1} << 62;
 
 bool is_digit_or_letter(char c) { return is_digit(c) || c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'); }
@@ -71,12 +71,6 @@ std::string as_float(const std::string& digits) {
   return "write it as a float, with a point: " + shown;
 }
 
-// A u64 from 2^63 on is said by the i64 with the same bits.
-std::string or_unsigned(std::string help, std::errc parsed, uint64_t integer) {
-  if (parsed != std::errc()) return help;
-  return fmt::format("{}; for a u64 cast({}, u64)", help, static_cast<int64_t>(integer));
-}
-
 }  // namespace
 
 Token Lexer::malformed(size_t begin, std::string reason) {
@@ -90,10 +84,18 @@ Token Lexer::malformed(size_t begin, std::string reason) {
   return fail();
 }
 
-// Square brackets hold the sizes of a type, which are no floats.
-std::string Lexer::overflow_help(std::string otherwise) const {
-  const bool size = !brackets_.empty() && text(brackets_.back()) == "[";
-  return size ? "write a smaller size, or a name in quotes for one that is known when the program runs" : otherwise;
+// Square brackets hold sizes, which are neither floats nor u64.
+bool Lexer::in_sizes() const { return !brackets_.empty() && text(brackets_.back()) == "["; }
+
+Token Lexer::checked_integer(Token token, bool fits, std::string otherwise) {
+  const bool size = in_sizes();
+  if (fits && (!size || token.integer <= size_limit)) return token;
+  report_.error(Code::number_overflow, token.span, "integer does not fit")
+      .reason(fmt::format("integers have 64 bits: -9223372036854775808 to {}",
+                          size ? "9223372036854775807" : "18446744073709551615"))
+      .help(size ? "write a smaller size, or a name in quotes for one that is known when the program runs"
+                 : std::move(otherwise));
+  return fail();
 }
 
 Token Lexer::number_of_base(size_t begin, unsigned base) {
@@ -105,13 +107,7 @@ Token Lexer::number_of_base(size_t begin, unsigned base) {
   if (is_digit_or_letter(at(position_))) return malformed(begin, fmt::format("a digit is not one of base {}", base));
   Token token = make(TokenKind::Int, begin);
   const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), token.integer, static_cast<int>(base));
-  if (end.ec != std::errc() || token.integer > int_limit) {
-    report_.error(Code::number_overflow, token.span, "integer does not fit")
-        .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-        .help(overflow_help(or_unsigned("write a float", end.ec, token.integer)));
-    return fail();
-  }
-  return token;
+  return checked_integer(token, end.ec == std::errc(), "write a float");
 }
 
 Token Lexer::number() {
@@ -153,13 +149,7 @@ Token Lexer::number() {
     }
     Token token = make(TokenKind::Int, begin);
     const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), token.integer);
-    if (end.ec != std::errc() || token.integer > int_limit) {
-      report_.error(Code::number_overflow, token.span, "integer does not fit")
-          .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-          .help(overflow_help(or_unsigned(as_float(digits), end.ec, token.integer)));
-      return fail();
-    }
-    return token;
+    return checked_integer(token, end.ec == std::errc(), as_float(digits));
   }
   Token token = make(TokenKind::Float, begin);
   const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), token.real);

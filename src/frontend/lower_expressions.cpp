@@ -23,10 +23,11 @@ constexpr uint64_t min_magnitude = uint64_t{1} << 63;
 }  // namespace
 
 ValueId Lowerer::integer(const Expr& expr, bool negated, Span span) {
-  if (expr.integer >= min_magnitude && !negated) {
-    report_.error(Code::number_overflow, expr.span, "integer does not fit")
-        .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-        .help("write it as a float, with a point: 9223372036854775808.0; for a u64 cast(-9223372036854775808, u64)");
+  if (expr.integer >= min_magnitude && !negated) return builder_.unsigned_literal(expr.integer, span);
+  if (expr.integer > min_magnitude) {
+    report_.error(Code::number_overflow, span, "integer does not fit")
+        .reason("integers have 64 bits: -9223372036854775808 to 18446744073709551615")
+        .help(fmt::format("write it as a float, with a point: -{}.0", expr.integer));
     return {};
   }
   LiteralAttr attr;

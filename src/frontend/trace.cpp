@@ -254,6 +254,8 @@ class Trace {
 
   Values emit_node(const ExprNode& node) {
     const auto operand = [&](size_t i) { return values_[node.operands[i].get()][0]; };
+    if (node.kind == Kind::Literal && node.is_unsigned)
+      return {builder_.unsigned_literal(static_cast<uint64_t>(node.literal.i), {})};
     if (node.kind == Kind::Literal) return {builder_.literal(node.literal, {})};
     if (node.kind == Kind::Part) return {values_[node.operands[0].get()][node.part]};
     if (node.kind == Kind::Operator) {

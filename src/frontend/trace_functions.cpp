@@ -121,10 +121,9 @@ Expr Expr::from_unsigned(uint64_t value, CallSite at) {
     return from_int(static_cast<int64_t>(value), at);
   auto node = std::make_shared<ExprNode>();
   node->site = at;
-  node->problem = diag::error(diag::Code::number_overflow, "integer does not fit")
-                      .reason("integers have 64 bits: -9223372036854775808 to 9223372036854775807")
-                      .help("write it as a float")
-                      .diagnostic();
+  node->kind = ExprNode::Kind::Literal;
+  node->literal = {ir::LiteralAttr::Kind::Int, static_cast<int64_t>(value), 0};
+  node->is_unsigned = true;
   return TraceAccess::make(std::move(node));
 }
 

@@ -25,6 +25,7 @@ struct ExprNode {
   std::weak_ptr<const TraceState> owner;             // Accum, Input; the state holds outputs, so never the other way
   std::string name;                                  // Input
   ir::LiteralAttr literal;                           // Literal
+  bool is_unsigned = false;                          // Literal: of the u64 with the same bits
   types::Op op = types::Op::input;                   // Operator
   const frontend::FunctionInfo* function = nullptr;  // Call
   std::vector<frontend::CallArgument> arguments;     // Call; those of kind Value are the operands in order

@@ -346,7 +346,7 @@ TEST(Trace, ReportsWhatTextReports) {
   EXPECT_EQ(code([](EpilogueTracer& e) { e.output("D", split(e.accum(), 1)[0]); }), 139);
   EXPECT_EQ(code([](EpilogueTracer& e) { e.output("D", permute(e.accum(), {0, 2})); }), 139);
   EXPECT_EQ(code([](EpilogueTracer& e) { e.output("D", sum(e.accum(), {0, 0})); }), 139);
-  EXPECT_EQ(code([](EpilogueTracer& e) { e.output("D", e.accum() * UINT64_MAX); }), 109);
+  EXPECT_EQ(code([](EpilogueTracer& e) { e.output("D", e.accum() * (e.literal(UINT64_MAX) + 1)); }), 109);
 }
 
 }  // namespace

@@ -239,8 +239,16 @@ class ReferenceTest(unittest.TestCase):
                 ("accum - True * 0", 1, "u8"), ("accum + 400 // 2", 201, "u8"), ("accum ** (2**1)", 1, "u8")):
             value = of(expression, 1, "u8")
             self.assertEqual((value.dtype, value.array.item()), (dtype, expected), expression)
-        for refused in ("accum + 9223372036854775808", "accum + 2**63", "accum * 2**64", "accum + 2**100 * 2**100 // 2**190", "accum + (9223372036854775807 + 1)",
-                        "dropout(accum, 0.5, 2**64)", "accum + exp(2**64)", "cast(2**64, f32) + accum", "accum + abs(-2**63)", "accum + ~5", "accum + (5 & 3)", "accum + (True | 2)"):
+        for expression, accum, expected, dtype in (
+                ("accum + 9223372036854775808", (1, "i32"), 1 - 2**63, "i64"), ("accum + 2**63", (1, "u8"), 2**63 + 1, "u64"),
+                ("accum + (9223372036854775807 + 1)", (2**63 + 5, "u64"), 5, "u64"), ("accum - abs(-2**63)", (2**64 - 1, "u64"), 2**63 - 1, "u64"),
+                ("accum // 18446744073709551615", (2**64 - 1, "u64"), 1, "u64"), ("where(accum == 18446744073709551615, 2**64 - 1, 0)", (2**64 - 1, "u64"), 2**64 - 1, "u64"),
+                ("accum / 2**63", (2**63, "u64"), 1.0, "f32"), ("cast(2**64 - 1, i64) + accum", (1, "i64"), 0, "i64"),
+                ("accum % (2**64 - 2**32)", (7, "i64"), -(2**32) + 7, "i64")):
+            value = of(expression, *accum)
+            self.assertEqual((value.dtype, value.array.item()), (dtype, expected), expression)
+        for refused in ("accum * 2**64", "accum + 2**100 * 2**100 // 2**190", "accum + -(2**63 + 1)",
+                        "dropout(accum, 0.5, 2**64)", "accum + exp(2**64)", "cast(2**64, f32) + accum", "accum + abs(-2**64)", "accum + ~5", "accum + (5 & 3)", "accum + (True | 2)"):
             with self.assertRaises(r.LanguageError):
                 of(refused, 1)
 

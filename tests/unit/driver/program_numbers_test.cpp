@@ -82,6 +82,12 @@ TEST_P(ProgramNumbers, InEveryType) {
   }
   for (const char* type : {"u8", "u16", "u32", "u64"}) expect(type, "x @ w * a", 200, [](double p) { return 200 * p; });
   expect("u64", "x @ w + a // 4611686018427387904", UINT64_MAX, [](double p) { return p + 3; });
+  expect("u64", "x @ w + where(a == 18446744073709551615, a - 2**63 - (2**63 - 8), a)", UINT64_MAX,
+         [](double p) { return p + 7; });
+  expect("u64", "x @ w + (a - 18446744073709551610)", UINT64_MAX, [](double p) { return p + 5; });
+  expect("i8", "x @ w + (a + 18446744073709551615)", -100, [](double p) { return p - 101; });
+  expect("i64", "x @ w + (a + 0xffffffffffffff00)", 1000, [](double p) { return p + 744; });
+  expect("f32", "x @ w + a * 9223372036854775808", 0x1p-63, [](double p) { return p + 1; });
   expect("f32", "x @ w + a / 9223372036854775808.0", uint64_t{1} << 63, [](double p) { return p + 1; });
   for (const bool flag : {true, false})
     expect("bool", "where(a, x @ w, x @ w * 4.0)", flag, [&](double p) { return flag ? p : 4 * p; });

@@ -59,9 +59,14 @@ TEST(GraphBuilderApi, IntegersOfNumbersAreExact) {
   fits.output("y", x + (fits.constant(INT64_MAX) + 1 - 1));
   expect_equal(fits, "def f(x: i64[3]):\n    y = x + 9223372036854775807\n    return y\n");
 
+  ProgramBuilder beyond("f");  // of i64: a u64
+  const auto u = beyond.input("x", DType::u64, {3});
+  beyond.output("y", u + (beyond.constant(INT64_MAX) + 1));
+  expect_equal(beyond, "def f(x: u64[3]):\n    y = x + 9223372036854775808\n    return y\n");
+
   ProgramBuilder large("f");
   const auto z = large.input("z", DType::i64, {3});
-  const GraphValue sum = large.constant(INT64_MAX) + 1;
+  const GraphValue sum = large.constant(INT64_MAX) * 4;
   const int line = __LINE__ - 1;
   large.output("y", z + sum);
   const auto wrong = built(large);

@@ -111,6 +111,8 @@ TEST(Lexer, ReadsNumbers) {
   EXPECT_EQ(integer("0B1_01"), 5u);
   EXPECT_EQ(integer("0o17"), 15u);
   EXPECT_EQ(integer("9223372036854775808"), uint64_t{1} << 63);
+  EXPECT_EQ(integer("18446744073709551615"), UINT64_MAX);
+  EXPECT_EQ(integer("0xffff_ffff_ffff_ffff"), UINT64_MAX);
   EXPECT_EQ(real("1."), 1.0);
   EXPECT_EQ(real(".5"), 0.5);
   EXPECT_EQ(real("012.5"), 12.5);
@@ -124,7 +126,8 @@ TEST(Lexer, ReadsNumbers) {
   EXPECT_EQ(real(("0." + std::string(400, '0') + "1").c_str()), 0.0);
   EXPECT_EQ(real("0e999999999999999999999"), 0.0);
   EXPECT_EQ(real("1e-999999999999999999999"), 0.0);
-  for (const char* text : {"1e309", "9223372036854775809", "0xffffffffffffffffff", "1e999999999999999999999"}) {
+  for (const char* text :
+       {"1e309", "18446744073709551616", "[9223372036854775809]", "0xffffffffffffffffff", "1e999999999999999999999"}) {
     EXPECT_EQ(lex(text).code, 109) << text;
   }
   EXPECT_EQ(lex("1" + std::string(400, '0') + "e-1").code, 109);

@@ -98,6 +98,19 @@ TEST(Lower, MinusFoldsIntoLiterals) {
   EXPECT_TRUE(same("+accum", "accum"));
 }
 
+// From 2^63 on, what is written and what arithmetic of literals gives; what that gives further is of the number.
+TEST(Lower, IntegersBeyondI64AreUnsigned) {
+  EXPECT_TRUE(same("accum + 18446744073709551615", "accum + cast(-1, u64)"));
+  EXPECT_TRUE(same("accum + 0xffffffffffffffff", "accum + cast(-1, u64)"));
+  EXPECT_TRUE(same("accum + 9223372036854775808", "accum + cast(-9223372036854775808, u64)"));
+  EXPECT_TRUE(same("accum + (2**64 - 1)", "accum + cast(-1, u64)"));
+  EXPECT_TRUE(same("accum + abs(-2**63)", "accum + cast(-9223372036854775808, u64)"));
+  EXPECT_TRUE(same("accum + (18446744073709551615 - 2**63)", "accum + 9223372036854775807"));
+  EXPECT_TRUE(same("accum + (18446744073709551615 + 1) // 2**32", "accum + 4294967296"));
+  EXPECT_TRUE(same("where(18446744073709551615 > 2**63, accum, 0.0)", "where(True, accum, 0.0)") ||
+              same("where(18446744073709551615 > 2**63, accum, 0.0)", "where(2**64 - 1 > 2**63, accum, 0.0)"));
+}
+
 TEST(Lower, InfinityAndNaN) {
   const auto f = expression("where(accum > 0, accum, -inf) + nan");
   EXPECT_TRUE(std::isnan(literal(f, result(f).operands[1]).f));

@@ -304,6 +304,13 @@ TEST(Trace, NumbersKeepTheirKind) {
 }
 
 TEST(Trace, IntegersOfNumbersAreExact) {
+  const auto unsigned_one = Epilogue::trace(
+      [](EpilogueTracer& e) { e.output("D", e.accum() * UINT64_MAX + (e.literal(UINT64_MAX) - e.literal(1))); });
+  ASSERT_TRUE(unsigned_one) << unsigned_one.error().render();
+  EXPECT_TRUE(ir::equivalent(*parsed("def epilogue(accum):\n    D = accum * 18446744073709551615 + "
+                                     "18446744073709551614\n    return D\n")
+                                  .function(),
+                             *unsigned_one->function()));
   const auto fits = Epilogue::trace(
       [](EpilogueTracer& e) { e.output("D", e.accum() * (pow(e.literal(2), e.literal(63)) - e.literal(1))); });
   ASSERT_TRUE(fits) << fits.error().render();
@@ -417,7 +424,7 @@ TEST(Trace, MistakesPointAtTheCall) {
   EXPECT_TRUE(at_line(useless.error().diagnostics()[0].where, constant));
   EXPECT_TRUE(at_line(useless.error().diagnostics()[1].where, unused));
   const auto huge = Epilogue::trace([&](EpilogueTracer& e) {
-    e.output("D", e.accum() + UINT64_MAX);
+    e.output("D", e.accum() + (e.literal(UINT64_MAX) + 1));
     bad = __LINE__ - 1;
   });
   ASSERT_FALSE(huge);
