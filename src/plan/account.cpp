@@ -67,13 +67,25 @@ class Accountant {
     Dim bytes;
   };
 
+  // Those of which it is a part, the outermost first.
+  [[nodiscard]] std::vector<NodeId> joins_of(const StoredValue& store) const {
+    std::vector<NodeId> joins;
+    NodeId join = store.target;
+    for (const uint32_t part : store.part) {
+      joins.push_back(join);
+      join = graph_.operands(join)[part];
+    }
+    return joins;
+  }
+
   // The operations between what the kernel loads and what it stores, in graph order.
   [[nodiscard]] std::vector<NodeId> held_by(const KernelRegion& kernel) const {
     std::set<NodeId> held;
     std::vector<NodeId> open;
     for (const StoredValue& store : kernel.stores) {
       open.push_back(store.node);
-      if (store.node != store.target) held.insert(store.target);
+      const std::vector<NodeId> joins = joins_of(store);
+      held.insert(joins.begin(), joins.end());
     }
     const std::vector<NodeId>& loaded = kernel.hook ? kernel.hook->leaves : kernel.leaves;
     std::set<NodeId> leaves(loaded.begin(), loaded.end());
@@ -158,10 +170,12 @@ class Accountant {
   }
 
   // A map that stores no part of a join has the element's position say which one it takes.
-  [[nodiscard]] static bool selects(const KernelRegion& kernel, NodeId join) {
+  [[nodiscard]] bool selects(const KernelRegion& kernel, NodeId join) const {
     return !kernel.matmul && !kernel.step &&
-           std::none_of(kernel.stores.begin(), kernel.stores.end(),
-                        [&](const StoredValue& store) { return store.target == join && !(store.node == join); });
+           std::none_of(kernel.stores.begin(), kernel.stores.end(), [&](const StoredValue& store) {
+             const std::vector<NodeId> joins = joins_of(store);
+             return std::find(joins.begin(), joins.end(), join) != joins.end();
+           });
   }
 
   KernelAccount account_of(size_t k) const {

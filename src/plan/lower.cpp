@@ -339,11 +339,12 @@ Result<void> Lowering::store_outputs() {
             .reason("where a size is 0 the others have no element, and this has")
             .help("compute it on its own");
       }
-      if (!output.whole.empty()) instance.at[output.dim] = scaled(instance.at[output.dim], output.step);
+      for (const auto& along : output.along) instance.at[along.dim] = scaled(instance.at[along.dim], along.step);
       CODETTA_TRY(uint32_t operand, make_operand(argument, output.dtype, instance.at, shape, true, output.node));
-      if (!output.whole.empty() && output.start != Dim::constant(0)) {
+      for (const auto& along : output.along) {
+        if (along.start == Dim::constant(0)) continue;
         package::Operand& part = result_.program.operands[operand];
-        part.offsets.emplace_back(static_cast<uint8_t>(shape.size() - 1 - output.dim), output.start);
+        part.offsets.emplace_back(static_cast<uint8_t>(shape.size() - 1 - along.dim), along.start);
       }
       recorder_.store(operand, recorder_.before_rounding(instance.value, output.dtype));
     }

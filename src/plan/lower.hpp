@@ -51,11 +51,14 @@ struct LoweringScope {
     ir::NodeId node;
     std::string name;
     DType dtype = DType::f32;  // one rounding there
-    // Where it is a part of what is stored (a join): the whole shape, and index `start` + i * `step` in dim `dim`.
+    // Where it is a part of what is stored (a join): the whole shape, and where the part lies in it.
+    struct Along {
+      size_t dim = 0;
+      types::Dim start{};  // index i of the part is start + i * step
+      int64_t step = 1;
+    };
     std::vector<types::Dim> whole{};
-    size_t dim = 0;
-    types::Dim start{};
-    int64_t step = 1;
+    std::vector<Along> along{};  // by dim, each once; of others the part has what the whole has
     ArgumentLayout layout{};
   };
   std::vector<Leaf> leaves;

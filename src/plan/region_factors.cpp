@@ -117,7 +117,7 @@ std::optional<Error> RegionFinder::make_factor(KernelRegion& region, const Facto
     return no(fmt::format("its {} items serve several of the product's {} each", items.to_string(),
                           region.batch.to_string()));
   KernelRegion map;
-  map.stores.push_back({factor.source, factor.source, 0, std::nullopt});
+  map.stores.push_back({factor.source, factor.source, {}, std::nullopt});
   map.leaves = made.leaves = leaves_of({factor.source}, map, [&](NodeId node) { return node == factor.source; });
   std::set<NodeId> seen;
   std::vector<NodeId> open{factor.source};
@@ -251,7 +251,7 @@ bool RegionFinder::add_statistics() {
       nodes.insert(nodes.end(), more.begin(), more.end());
       std::sort(nodes.begin(), nodes.end());
       KernelRegion map;
-      for (NodeId node : nodes) map.stores.push_back({node, node, 0, std::nullopt});
+      for (NodeId node : nodes) map.stores.push_back({node, node, {}, std::nullopt});
       map.leaves =
           leaves_of(nodes, map, [&](NodeId node) { return std::binary_search(nodes.begin(), nodes.end(), node); });
       return try_map(map, nullptr);
@@ -319,12 +319,12 @@ std::optional<Error> RegionFinder::add_reductions(MadeFactor& made) {
       apart.push_back(node);
     }
   }
-  for (NodeId node : apart) reductions.stores.push_back({node, node, 0, std::nullopt});
+  for (NodeId node : apart) reductions.stores.push_back({node, node, {}, std::nullopt});
   const auto here = [&](NodeId node) {
     return node == made.value || std::find(nodes.begin(), nodes.end(), node) != nodes.end();
   };
   reductions.leaves = leaves_of(apart, reductions, here);
-  whole.stores.push_back({made.value, made.value, 0, std::nullopt});
+  whole.stores.push_back({made.value, made.value, {}, std::nullopt});
   whole.leaves = leaves_of({made.value}, whole, here);
   if (!apart.empty()) {
     auto first = try_map(reductions, nullptr);

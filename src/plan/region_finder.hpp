@@ -28,6 +28,9 @@ inline constexpr int32_t no_product = -1;
 // waits for itself.
 Result<std::vector<size_t>> order_of_needs(const std::vector<std::set<size_t>>& needs);
 
+// Parts of one size are found by divisions; of others the position has to be compared.
+bool parts_differ(const ir::Graph& graph, ir::NodeId join);
+
 class RegionFinder {
  public:
   // Products that are computed together, or must not be.
@@ -135,9 +138,15 @@ class RegionFinder {
   [[nodiscard]] bool writes_output(NodeId made, uint32_t output) const;
   // Where a step puts a result: the first output that can have it as it is, else a temporary.
   [[nodiscard]] StoredValue place_of_result(NodeId node) const;
+  // The parts that a join is stored by, in order. A part that is a join, of parts whose sizes differ, and is not stored
+  // itself, has its own parts stored where they belong.
+  [[nodiscard]] std::vector<PartPath> parts_of(NodeId join) const;
+  [[nodiscard]] bool is_inner_join(NodeId part) const;
+  [[nodiscard]] NodeId part_at(NodeId join, const PartPath& path) const;
+  [[nodiscard]] std::vector<LoweringScope::Output::Along> along_of(NodeId join, const PartPath& path) const;
   // Every place where a node goes: outputs of the program, and a temporary where others read it and no output has it.
   // Of what a step makes: where it is copied to.
-  [[nodiscard]] std::vector<StoredValue> places_of(NodeId node, NodeId target, size_t part) const;
+  [[nodiscard]] std::vector<StoredValue> places_of(NodeId node, NodeId target, const PartPath& part) const;
   Key key_of(const KernelRegion& region) const;
 
   // ---- indices that kernels read by ----
@@ -223,7 +232,7 @@ class RegionFinder {
   // What its parts take in kernels of their own; nothing where one has none.
   std::optional<double> apart_us(NodeId join);
   // Into a group in front of which all that it needs is computed, if one shares its work; else into a new one.
-  Result<void> place(LevelMaps& maps, NodeId node, NodeId target, size_t part);
+  Result<void> place(LevelMaps& maps, NodeId node, NodeId target, const PartPath& part);
   // Of what a map would store in its own way where none has the axes for it.
   std::optional<CopiedView> copied_view(NodeId node, const std::vector<NodeId>& leaves) const;
   // Maps store no temporary that no kernel reads in the end, since what was to read it is computed with it.

@@ -114,12 +114,12 @@ Result<void> RegionFinder::add_hooked(size_t place) {
     if (made && node != value && is_stored(node)) region.hook->others.push_back(place_of_result(node));
     if (!is_stored(node) || !needed_[node.index()] || !of_product(node)) continue;
     outputs.push_back(node);
-    for (const StoredValue& stored : places_of(node, node, 0)) region.stores.push_back(stored);
+    for (const StoredValue& stored : places_of(node, node, {})) region.stores.push_back(stored);
   }
   // Nobody reads it: its elements go somewhere all the same.
   if (region.stores.empty()) {
     outputs.push_back(value);
-    region.stores.push_back({value, value, 0, std::nullopt});
+    region.stores.push_back({value, value, {}, std::nullopt});
   }
   const std::vector<NodeId> leaves =
       leaves_of(outputs, region, [&](NodeId node) { return of_product(node) && level_[node.index()] == level; });

@@ -73,9 +73,8 @@ Result<void> RegionFinder::find_maps(int32_t level) {
   for (const NodeId node : of_level(level)) {
     if (!stored_[node.index()] || !needed_[node.index()] || of_product(node)) continue;
     const bool join = graph_.node(node).op == Op::join && !selects(node);
-    const auto parts = graph_.operands(node);
-    for (size_t part = 0; part < (join ? parts.size() : 1); ++part) {
-      CODETTA_CHECK_OK(place(maps, join ? parts[part] : node, node, part));
+    for (const PartPath& part : join ? parts_of(node) : std::vector<PartPath>{{}}) {
+      CODETTA_CHECK_OK(place(maps, part_at(node, part), node, part));
       if (changed_) return {};
     }
   }
@@ -96,14 +95,6 @@ Result<void> RegionFinder::find_maps(int32_t level) {
     }
   }
   return {};
-}
-
-// Parts of one size are found by divisions; of others the position has to be compared.
-static bool parts_differ(const ir::Graph& graph, NodeId join) {
-  const auto d = static_cast<size_t>(graph.attr_as<ir::JoinAttr>(join).dim);
-  const auto parts = graph.operands(join);
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](NodeId part) { return !(graph.type(part).shape[d] == graph.type(parts[0]).shape[d]); });
 }
 
 // Whether each part has elements, whatever its sizes: a map that selects looks for one in every part, and takes the
@@ -131,11 +122,10 @@ std::vector<NodeId> RegionFinder::joins_in(NodeId join) const {
 }
 
 std::optional<double> RegionFinder::apart_us(NodeId join) {
-  const auto parts = graph_.operands(join);
   double microseconds = 0;
   std::vector<KernelRegion> before;
-  for (size_t part = 0; part < parts.size(); ++part) {
-    const NodeId node = parts[part];
+  for (const PartPath& part : parts_of(join)) {
+    const NodeId node = part_at(join, part);
     KernelRegion region;
     region.stores = {{node, join, part, std::nullopt}};
     region.leaves = leaves_of({node}, KernelRegion{}, [](NodeId) { return false; });
@@ -159,13 +149,20 @@ bool RegionFinder::selects(NodeId join) {
   if (!options_.map_us || !parts_differ(graph_, join)) return false;
   const std::vector<NodeId> joins = joins_in(join);
   std::vector<NodeId> stored;  // were it not for this
+  // Joins inside of others are stored there.
+  std::set<NodeId> inner;
+  for (const NodeId outer : joins) {
+    for (const NodeId part : graph_.operands(outer)) {
+      if (is_inner_join(part)) inner.insert(part);
+    }
+  }
   std::copy_if(joins.begin(), joins.end(), std::back_inserter(stored),
-               [&](NodeId node) { return parts_differ(graph_, node); });
+               [&](NodeId node) { return parts_differ(graph_, node) && !inner.contains(node); });
   // Those of equal parts, too: inside of another one they are chosen by the position as well.
   if (!std::all_of(joins.begin(), joins.end(), [&](NodeId node) { return parts_have_elements(graph_, node); }))
     return false;
   KernelRegion whole;
-  whole.stores = places_of(join, join, 0);
+  whole.stores = places_of(join, join, {});
   if (whole.stores.empty()) return false;
   whole.leaves = leaves_of({join}, KernelRegion{}, [&](NodeId node) { return node == join; });
   const Key key = key_of(whole);
@@ -256,7 +253,7 @@ bool RegionFinder::store_computed_again() {
   return any;
 }
 
-Result<void> RegionFinder::place(LevelMaps& maps, NodeId node, NodeId target, size_t part) {
+Result<void> RegionFinder::place(LevelMaps& maps, NodeId node, NodeId target, const PartPath& part) {
   std::vector<Group>& groups = maps.groups;
   std::map<NodeId, size_t>& group_of = maps.group_of;
   const std::vector<StoredValue> stores = places_of(node, target, part);

@@ -40,7 +40,7 @@ Result<void> RegionFinder::find_product(size_t place) {
     if (node.index() < first || !stored_[node.index()] || !needed_[node.index()] || !of_product(node)) continue;
     outputs.push_back(node);
     if (is_statistic(node)) region.statistics = statistics_.at(level);
-    for (const StoredValue& stored : places_of(node, node, 0)) region.stores.push_back(stored);
+    for (const StoredValue& stored : places_of(node, node, {})) region.stores.push_back(stored);
   }
   region.leaves =
       leaves_of(outputs, region, [&](NodeId node) { return of_product(node) && level_[node.index()] == level; });

@@ -8,6 +8,13 @@
 
 namespace codetta::plan {
 
+bool parts_differ(const ir::Graph& graph, ir::NodeId join) {
+  const auto d = static_cast<size_t>(graph.attr_as<ir::JoinAttr>(join).dim);
+  const auto parts = graph.operands(join);
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](ir::NodeId part) { return !(graph.type(part).shape[d] == graph.type(parts[0]).shape[d]); });
+}
+
 using ir::NodeId;
 using types::Dim;
 using types::Op;
@@ -45,7 +52,7 @@ bool RegionFinder::of_output(NodeId leaf, const std::vector<bool>& outputs) cons
   const auto in = [&](const StoredValue& place) { return place.output && outputs[*place.output]; };
   if (outputs.empty() || is_input(leaf) || beside_[leaf.index()]) return false;
   if (is_made(leaf) && !is_hooked(leaf)) return in(place_of_result(leaf));
-  const std::vector<StoredValue> places = places_of(leaf, leaf, 0);
+  const std::vector<StoredValue> places = places_of(leaf, leaf, {});
   return std::any_of(places.begin(), places.end(), in);
 }
 
@@ -86,18 +93,55 @@ LoweringScope RegionFinder::scope_of(const KernelRegion& region) const {
       output.layout.contiguous = true;
     }
     if (store.node != store.target) {
-      const auto& join = graph_.attr_as<ir::JoinAttr>(store.target);
-      const auto parts = graph_.operands(store.target);
       output.whole = graph_.type(store.target).shape;
-      output.dim = static_cast<size_t>(join.dim);
-      output.start = Dim::constant(join.interleave ? static_cast<int64_t>(store.part) : 0);
-      if (join.interleave) output.step = static_cast<int64_t>(parts.size());
-      for (size_t p = 0; p < store.part && !join.interleave; ++p)
-        output.start = output.start + graph_.type(parts[p]).shape[output.dim];
+      output.along = along_of(store.target, store.part);
     }
     scope.outputs.push_back(std::move(output));
   }
   return scope;
+}
+
+std::vector<LoweringScope::Output::Along> RegionFinder::along_of(NodeId join, const PartPath& path) const {
+  std::vector<LoweringScope::Output::Along> along;
+  for (const uint32_t part : path) {
+    const auto& attr = graph_.attr_as<ir::JoinAttr>(join);
+    const auto parts = graph_.operands(join);
+    const auto dim = static_cast<size_t>(attr.dim);
+    Dim start = Dim::constant(attr.interleave ? static_cast<int64_t>(part) : 0);
+    for (size_t p = 0; p < part && !attr.interleave; ++p) start = start + graph_.type(parts[p]).shape[dim];
+    auto known = std::find_if(along.begin(), along.end(), [&](const auto& one) { return one.dim == dim; });
+    if (known == along.end()) known = along.insert(along.end(), {dim, {}, 1});
+    known->start = known->start + Dim::constant(known->step) * start;
+    if (attr.interleave) known->step *= static_cast<int64_t>(parts.size());
+    join = parts[part];
+  }
+  return along;
+}
+
+std::vector<PartPath> RegionFinder::parts_of(NodeId join) const {
+  std::vector<PartPath> paths;
+  const auto add = [&](const auto& self, NodeId node, const PartPath& path) -> void {
+    const auto parts = graph_.operands(node);
+    for (uint32_t p = 0; p < parts.size(); ++p) {
+      PartPath next = path;
+      next.push_back(p);
+      if (is_inner_join(parts[p]))
+        self(self, parts[p], next);
+      else
+        paths.push_back(std::move(next));
+    }
+  };
+  add(add, join, {});
+  return paths;
+}
+
+bool RegionFinder::is_inner_join(NodeId part) const {
+  return graph_.node(part).op == types::Op::join && !is_made(part) && !is_stored(part) && parts_differ(graph_, part);
+}
+
+NodeId RegionFinder::part_at(NodeId join, const PartPath& path) const {
+  for (const uint32_t part : path) join = graph_.operands(join)[part];
+  return join;
 }
 
 bool RegionFinder::copied(NodeId input, const KernelRegion& region) const {
@@ -112,12 +156,12 @@ std::string RegionFinder::name_of(NodeId node) const {
 
 StoredValue RegionFinder::place_of_result(NodeId node) const {
   for (const uint32_t o : outputs_of_[node.index()]) {
-    if (writes_output(node, o) && graph_.outputs()[o].dtype == graph_.type(node).dtype) return {node, node, 0, o};
+    if (writes_output(node, o) && graph_.outputs()[o].dtype == graph_.type(node).dtype) return {node, node, {}, o};
   }
-  return {node, node, 0, std::nullopt};
+  return {node, node, {}, std::nullopt};
 }
 
-std::vector<StoredValue> RegionFinder::places_of(NodeId node, NodeId target, size_t part) const {
+std::vector<StoredValue> RegionFinder::places_of(NodeId node, NodeId target, const PartPath& part) const {
   if (is_made(target) && !is_hooked(target)) {
     const StoredValue first = place_of_result(target);
     std::vector<StoredValue> copies;
@@ -146,9 +190,11 @@ RegionFinder::Key RegionFinder::key_of(const KernelRegion& region) const {
   key.emplace_back(region.matmul ? region.matmul->index() : UINT32_MAX, static_cast<uint32_t>(region.leaves.size()));
   for (const FurtherProduct& further : region.more) key.emplace_back(further.matmul.index(), UINT32_MAX);
   for (NodeId leaf : region.leaves) key.emplace_back(leaf.index(), copied(leaf, region) ? 1 : 0);
-  for (const StoredValue& store : region.stores)
+  for (const StoredValue& store : region.stores) {
     key.insert(key.end(), {{store.node.index(), store.output ? static_cast<uint32_t>(*store.output) : UINT32_MAX},
-                           {store.target.index(), static_cast<uint32_t>(store.part)}});
+                           {store.target.index(), static_cast<uint32_t>(store.part.size())}});
+    for (const uint32_t part : store.part) key.emplace_back(part, UINT32_MAX);
+  }
   return key;
 }
 

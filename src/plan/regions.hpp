@@ -26,11 +26,15 @@ struct Factor {
   bool operator==(const Factor&) const = default;
 };
 
+// Which part of a join: the first number counts its operands; where that is a join again, of which no memory is, the
+// next one counts that one's, and so on. Empty: no part.
+using PartPath = std::vector<uint32_t>;
+
 // What a kernel stores: a node, or one of the parts that a stored join is put together from.
 struct StoredValue {
   ir::NodeId node;               // computed
   ir::NodeId target;             // stored: the node itself, or the join
-  size_t part = 0;               // of the join
+  PartPath part{};               // of the join
   std::optional<size_t> output;  // of the program; none: a temporary
   bool operator==(const StoredValue&) const = default;
 };

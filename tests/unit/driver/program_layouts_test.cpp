@@ -108,6 +108,34 @@ TEST_F(ProgramLayouts, RandomPrograms) {
   }
 }
 
+// Parts of joins that are parts of other joins are stored in these, but where others need the inner one.
+TEST_F(ProgramLayouts, PartsOfJoinsInsideOfJoins) {
+  Context here = context(false);
+  const std::string made =
+      "def f(x: f32[\"n\", 24], a: f32[24, 16], b: f32[24, 8], c: f32[24, 24]):\n    p = relu(x @ a)\n"
+      "    q = x @ b\n    r = gelu(x @ c)\n    s = sum(p, dim=1) + sum(q, dim=1) + sum(r, dim=1)\n    ";
+  for (const std::string body :
+       {"y = concat(concat(p, q, dim=1), r, concat(q * 2.0, p, dim=1), dim=0)\n    return s, y\n",
+        "y = join(concat(p, q, dim=1), r, dim=1, interleave=True)\n    return s, y\n",
+        "y = join(r, concat(q, join(q, q + 1.0, dim=1, interleave=True), dim=1), dim=0, "
+        "interleave=True)\n    return s, y\n",
+        "t = concat(p, q, dim=1)\n    y = concat(t, r, dim=0)\n    return s, y, t\n",
+        "t = concat(p, q, dim=1)\n    y = concat(x, concat(t, concat(r, x, t, dim=0), dim=0), "
+        "x, dim=0)\n    z = t @ c\n    return s, y, z\n",
+        "y = concat(concat(concat(p, q, dim=1), r, dim=0), concat(x, tanh(r), dim=0), dim=1) "
+        "@ concat(c, c, dim=0)\n    return s, y\n",
+        "y = sum(concat(concat(p, q, dim=1), r, x, dim=0), dim=0)\n    z = concat(concat(q, "
+        "x, dim=1), zeros(n, 3), dim=1)\n    return s, y, z\n"}) {
+    const Program program = Program::parse(made + body, "p.py").value();
+    const auto compiled = compile(program, Target::host(), {}, here);
+    ASSERT_TRUE(compiled) << body << compiled.error().render();
+    for (const int64_t n : {1, 7, 40}) {
+      for (uint64_t seed = 1; seed <= 3; ++seed)
+        check(program, *compiled, {{"n", n}}, seed, here, fmt::format("n {}, seed {}\n{}", n, seed, body));
+    }
+  }
+}
+
 // Outputs have gaps, or are turned, while what they hold is read across its dims.
 TEST_F(ProgramLayouts, OutputsThatAreReadAcrossTheirDims) {
   Context here = context(false);
