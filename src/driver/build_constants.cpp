@@ -14,7 +14,9 @@
 #include "plan/units.hpp"
 #include "runtime/cpu/fused.hpp"
 #include "runtime/cpu/gemm.hpp"
+#include "runtime/forms.hpp"
 #include "runtime/io/source.hpp"
+#include "runtime/operands.hpp"
 #include "types/symbol_source.hpp"
 
 namespace codetta::driver {
@@ -101,7 +103,6 @@ std::optional<runtime::cpu::GemmProblem> factor_to_pack(const emit::host::Progra
   std::map<std::string, int64_t> fixed;
   for (const auto& [symbol, value] : emit::host::signature_of(program).fixed) fixed.emplace(symbol, value);
   const package::EpilogueProgram& epilogue = program.package->kernels[launch.kernel].epilogue;
-  if (!launch.product->b_view.empty()) return std::nullopt;
   const auto n = launch.n.evaluate(fixed), k = launch.product->k.evaluate(fixed),
              chunk = epilogue.split.chunk.evaluate(fixed);
   if (!n || !k || !chunk || b.rank() < 2 || b.rank() > 3 || b.empty()) return std::nullopt;
@@ -152,6 +153,12 @@ bool read_as_it_lies(const emit::host::Program& program, uint32_t buffer) {
   };
   const package::StepList& main = program.package->steps;
   for (size_t s = 0; s < main.size(); ++s) {
+    const auto* view = std::get_if<package::Reinterpret>(&main[s]);
+    if (view != nullptr && view->source == buffer && emit::host::slice_step(*program.package, view->buffer) == view) {
+      if (read_as_it_lies(program, view->buffer)) return true;
+      continue;
+    }
+    if (view != nullptr && view->buffer == buffer) continue;  // which makes it
     const bool packed = std::any_of(program.packed.begin(), program.packed.end(),
                                     [&](const emit::host::PackedFactor& factor) { return factor.step == s; });
     const auto* launch = std::get_if<package::LaunchKernel>(&main[s]);
@@ -200,28 +207,53 @@ Result<BoundParameters> bind_parameters(emit::host::Program& program, const Cons
 // A launch whose B are constants, which its kernel reads best in packed form.
 struct PackedLaunch {
   size_t step = 0;
-  std::vector<size_t> factors;  // of the bound parameters
+  std::vector<size_t> factors;  // of the bound parameters, of which these or slices are read
   runtime::cpu::GemmProblem problem;
   package::CpuGemmConfig config;
   size_t bytes = 0;
 };
 
+// What a product sees of a parameter that has a value, or of a slice of one; nullopt where that is not known now.
+std::optional<TensorView> seen_value(const package::Package& package, const package::Product& product, uint32_t buffer,
+                                     const TensorView& value, const package::Reinterpret* slice,
+                                     const runtime::Symbols& fixed) {
+  TensorView lies = value;
+  if (slice != nullptr) {
+    const auto form = runtime::slice_of(package, value, *slice, fixed);
+    auto sliced = form ? runtime::slice_into(package, value, *form) : Result<TensorView>(form.error());
+    if (!sliced) return std::nullopt;
+    lies = *std::move(sliced);
+  }
+  runtime::FactorPlan plan;
+  if (!runtime::plan_factor(package.buffers[buffer], product.b_view, lies, fixed, plan)) return std::nullopt;
+  return runtime::factor_of(lies, plan);
+}
+
 std::vector<PackedLaunch> launches_to_pack(const emit::host::Program& program, const BoundParameters& bound) {
   std::vector<PackedLaunch> found;
+  runtime::Symbols fixed;
+  for (const auto& [symbol, value] : emit::host::signature_of(program).fixed) fixed.emplace(symbol, value);
   for (size_t s = 0; s < program.package->steps.size(); ++s) {
     const auto* launch = std::get_if<package::LaunchKernel>(&program.package->steps[s]);
     if (launch == nullptr || !launch->product || !launch->product->b_made.empty()) continue;
     if (!std::holds_alternative<package::CpuGemmConfig>(program.package->kernels[launch->kernel].config)) continue;
     PackedLaunch one{.step = s, .factors = {}, .problem = {}, .config = {}};
-    std::vector<const TensorView*> factors;
+    std::vector<TensorView> seen;
     for (size_t p = 0; p < launch->product->products(); ++p) {
       const uint32_t b = launch->product->factor_b(p);
-      const auto at = std::find_if(bound.begin(), bound.end(), [&](const auto& other) { return other.first == b; });
+      const package::Reinterpret* const slice = emit::host::slice_step(*program.package, b);
+      const uint32_t source = slice != nullptr ? slice->source : b;
+      const auto at =
+          std::find_if(bound.begin(), bound.end(), [&](const auto& other) { return other.first == source; });
       if (at == bound.end()) break;
+      auto view = seen_value(*program.package, *launch->product, b, at->second, slice, fixed);
+      if (!view) break;
       one.factors.push_back(static_cast<size_t>(at - bound.begin()));
-      factors.push_back(&at->second);
+      seen.push_back(*std::move(view));
     }
-    if (factors.size() != launch->product->products()) continue;
+    if (seen.size() != launch->product->products()) continue;
+    std::vector<const TensorView*> factors;
+    for (const TensorView& view : seen) factors.push_back(&view);
     const auto problem = factor_to_pack(program, *launch, factors);
     if (!problem) continue;
     one.problem = *problem;
@@ -318,18 +350,26 @@ void EmbeddedBytes::add_to(toolchain::LibraryJob& job) const {
 
 void rank_for_constants(plan::Plan& plan, const plan::MachineFacts& machine, const ConstantValues& values) {
   if (plan.target.backend != Backend::cpu) return;
-  const auto is_constant = [&](uint32_t b) {
+  const auto names_constant = [&](uint32_t b) {
     const Buffer& buffer = plan.buffers[b];
-    const bool parameter = buffer.role == Buffer::Role::Argument && !buffer.is_scalar;
-    return parameter && buffer.shape.size() >= 2 && buffer.shape.size() <= 3 &&
-           value_of(values, buffer.name) != nullptr;
+    return buffer.role == Buffer::Role::Argument && !buffer.is_scalar && value_of(values, buffer.name) != nullptr;
+  };
+  const auto is_constant = [&](uint32_t b) {
+    for (const package::Step& step : plan.steps) {  // of a slice what it is one of
+      const auto* view = std::get_if<package::Reinterpret>(&step);
+      if (view != nullptr && view->buffer == b && !plan.buffers[b].begin.empty()) return names_constant(view->source);
+    }
+    return names_constant(b);
   };
   for (const package::Step& step : plan.steps) {
     const auto* launch = std::get_if<package::LaunchKernel>(&step);
     if (launch == nullptr || !launch->product || !launch->product->b_made.empty()) continue;
     bool all = true;
     for (size_t p = 0; p < launch->product->products(); ++p) all = all && is_constant(launch->product->factor_b(p));
-    if (!all) continue;
+    // As many dims as what is packed has.
+    const size_t dims = launch->product->b_view.empty() ? plan.buffers[launch->product->b].shape.size()
+                                                        : launch->product->b_view.size();
+    if (!all || dims < 2 || dims > 3) continue;
     plan::PlannedKernel& kernel = plan.kernels[launch->kernel];
     plan::GemmShape shape = kernel.shape;
     // One that stays in the first-level cache is read as well where it lies.
@@ -385,7 +425,7 @@ Result<void> bind_constants(emit::host::Program& program, const ConstantValues& 
   for (const PackedLaunch& one : launches_to_pack(program, bound)) {
     bool embedded = true;
     for (const size_t b : one.factors) embedded = embedded && values.embedded.count(buffers[bound[b].first].name) != 0;
-    emit::host::PackedFactor factor{one.step, {}, static_cast<int64_t>(one.bytes)};
+    emit::host::PackedFactor factor{one.step, {}, static_cast<int64_t>(one.bytes), one.problem.batch};
     // The packers are code of the instruction set: without it here, the library packs when it starts.
     if (embedded && cpu_supports(one.config.isa)) {
       CODETTA_TRY(const Tensor out, Tensor::make(DType::u8, {factor.bytes}));

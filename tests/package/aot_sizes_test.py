@@ -4,6 +4,7 @@
 import ctypes
 import importlib.util
 import json
+import math
 import random
 import re
 import struct
@@ -72,6 +73,38 @@ class Made(unittest.TestCase):
         self.assertEqual(Library(found["constant"][2], "constant")("two", x, z, m, None), 0)
         self.assertEqual(list(y), list(z))  # sums of small integers are exact
         self.assertGreater(max(y), 0)
+
+    def test_slices_of_constants_are_packed_once(self):
+        """Columns and matrices of a constant, too; what only packed products read is in the library in that form alone."""
+        text = ("def parts(x: f32['m', 512], w: f32[512, 768], e: f32[5, 512, 256]):\n    q = relu(x @ w[:, :512])\n"
+                "    k = x @ w[:, 512:]\n    t = x @ e[3] * 2.0\n    return q, k, t\n")
+        shapes, raw = {"w": (512, 768), "e": (5, 512, 256)}, {}
+        for name, shape in shapes.items():
+            raw[name] = npy(WORK / f"slices_{name}.npy", shape, [float((7 * i + i // 256) % 5 - 2) for i in range(math.prod(shape))])
+        header, end = {}, 0
+        for name, shape in shapes.items():
+            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end + len(raw[name])]}
+            end += len(raw[name])
+        head = json.dumps(header).encode()
+        (WORK / "slices.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + b"".join(raw.values()))
+        constants = [word for name in shapes for word in ("--constant", f"{name}={WORK / f'slices_{name}.npy'}")]
+        results, sizes, m = {}, {}, 16
+        x = floats(m * 512)
+        for i in range(m * 512):
+            x[i] = float(i % 7 - 3)
+        for name, more in (("raw", []), ("inside", constants), ("beside", ["--weights", WORK / "slices.safetensors"])):
+            path, _ = build(text, f"slices_{name}", "--target", "cpu:avx2", "--threads", "1", "--hint", f"m={m}", *more)
+            program = json.loads((WORK / f"slices_{name}.json").read_text())["programs"][0]
+            self.assertEqual([c["packed"] for c in program["constants"]], [True, True] if more else [], name)
+            q, k, t = floats(m * 512), floats(m * 256), floats(m * 256)
+            given = [] if more else [floats(raw["w"]), floats(raw["e"])]
+            library = Library(path, f"slices_{name}")
+            self.assertEqual(library("parts", x, *given, q, k, t, ctypes.c_int64(m), None), 0, library.text())
+            results[name], sizes[name] = [list(q), list(k), list(t)], path.stat().st_size
+        self.assertEqual(results["inside"], results["raw"])  # sums of small integers are exact
+        self.assertEqual(results["beside"], results["raw"])
+        self.assertTrue(all(max(values) > 0 for values in results["raw"]))
+        self.assertLess(sizes["inside"] - sizes["raw"], len(raw["w"]) + len(raw["e"]) // 2)
 
     def test_python_module(self):
         """`emit --what=python` gives a module that computes the bits of a run in process, and says what is wrong."""

@@ -31,6 +31,7 @@ struct PackedFactor {
   size_t step = 0;       // of the LaunchKernel
   std::string symbol{};  // of its bytes in the library; empty: packed when the library starts
   int64_t bytes = 0;
+  int64_t batch = 1;  // matrices
 };
 
 // The functions of a kernel, C linkage; all empty: the engine stores the accumulators itself.

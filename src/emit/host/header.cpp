@@ -396,7 +396,11 @@ Json json_of(const Library& library, const Program& program) {
     bool packed = false;
     for (const PackedFactor& factor : program.packed) {
       const auto& step = program.package->steps[factor.step];
-      packed = packed || std::get_if<package::LaunchKernel>(&step)->product->reads(constant.buffer);
+      const package::Product& product = *std::get_if<package::LaunchKernel>(&step)->product;
+      for (size_t p = 0; p < product.products(); ++p) {
+        const package::Reinterpret* slice = slice_step(*program.package, product.factor_b(p));
+        packed = packed || (slice != nullptr ? slice->source : product.factor_b(p)) == constant.buffer;
+      }
     }
     Json shape = Json::array();
     for (const int64_t size : constant.shape) shape.push_back(size);

@@ -18,6 +18,15 @@ const Constant* constant_of(const Program& program, uint32_t buffer) {
   return nullptr;
 }
 
+const package::Reinterpret* slice_step(const package::Package& package, uint32_t buffer) {
+  if (package.buffers[buffer].begin.empty()) return nullptr;
+  for (const package::Step& step : package.steps) {
+    const auto* view = std::get_if<package::Reinterpret>(&step);
+    if (view != nullptr && view->buffer == buffer) return view;
+  }
+  return nullptr;
+}
+
 Signature signature_of(const Program& program) {
   Signature signature;
   const auto& buffers = program.package->buffers;

@@ -37,6 +37,8 @@ inline constexpr size_t max_computed_dims = 64;  // ComputedSizes of device/host
 
 // By buffer; null when it is none.
 const Constant* constant_of(const Program& program, uint32_t buffer);
+// The step of the main list that makes the buffer as a slice of another one; null: it is none.
+const package::Reinterpret* slice_step(const package::Package& package, uint32_t buffer);
 
 // "f32[batch, 64]".
 std::string type_text(const package::Buffer& buffer);

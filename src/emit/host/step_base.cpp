@@ -89,16 +89,26 @@ void StepBase::operator()(const package::Reuse& step) {
 }
 void StepBase::operator()(const package::Reinterpret& step) {
   const Buffer& buffer = package_.buffers[step.buffer];
-  const auto scope = begin_buffer(buffer);
   if (!buffer.begin.empty()) {
-    out_.line("const Number begin[] = {", numbers(buffer.begin), "};");
-    out_.line("CODETTA_OK(slice(v[", step.buffer, "], v[", step.source, "], begin, sizes, ", name_of(step.buffer),
-              "));");
-    return;
+    const auto view = [](uint32_t b) { return CodeWriter::text_of("v[", b, "]"); };
+    return print_slice(view(step.buffer), view(step.source), step.buffer);
   }
+  const auto scope = begin_buffer(buffer);
   out_.line("CODETTA_OK(reinterpret(v[", step.buffer, "], v[", step.source, "], ", number(buffer.offset), ", ",
             dtype_of(step.buffer), ", sizes, ", strides_of(buffer), ", ", buffer.shape.size(), ", ",
             name_of(step.buffer), "));");
+}
+
+void StepBase::print_slice(const std::string& slice, const std::string& whole, uint32_t buffer) {
+  const auto scope = begin_buffer(package_.buffers[buffer]);
+  out_.line("const Number begin[] = {", numbers(package_.buffers[buffer].begin), "};");
+  out_.line("CODETTA_OK(slice(", slice, ", ", whole, ", begin, sizes, ", name_of(buffer), "));");
+}
+
+std::string StepBase::new_slice(const std::string& slice, const std::string& whole, uint32_t buffer) {
+  out_.line("View ", slice, ";");
+  print_slice(slice, whole, buffer);
+  return slice;
 }
 
 std::string StepBase::seen_factor(const std::string& tensor, uint32_t buffer, const package::FactorView& view,

@@ -51,6 +51,10 @@ class StepBase {
   }
   // A symbol from a dim of a view. `head`: its variable and its name.
   void define_size(const package::DefineSymbol& step, const std::string& head);
+  // The view `slice`, which is declared, becomes what the buffer is of the view `whole`.
+  void print_slice(const std::string& slice, const std::string& whole, uint32_t buffer);
+  // Declares it, too, and gives its name.
+  std::string new_slice(const std::string& slice, const std::string& whole, uint32_t buffer);
   // From `pool_N`, which is placed in the memory of `frame`.
   void allocate_in(const std::string& frame, const package::AllocateFromPool& step);
   // Opens a scope that says what the buffer is, with `sizes` and, where it is not row-major, `strides`.

@@ -517,15 +517,19 @@ class StepPrinter : public StepBase {
 
   void print_pack(const package::LaunchKernel& step, const PackedFactor& packed) {
     const package::Product& product = *step.product;
-    const Constant& constant = *constant_of(program_, product.b);
     const package::EpilogueProgram& program = package_.kernels[step.kernel].epilogue;
     const auto scope = out_.block("");
     out_.line("Gemm gemm{};");
-    out_.line("CODETTA_OK(set_sizes(gemm, Number(", constant.shape.rank() > 2 ? constant.shape[0] : 1, "), Number(1), ",
-              number(step.n), ", ", number(product.k), "));");
+    out_.line("CODETTA_OK(set_sizes(gemm, Number(", packed.batch, "), Number(1), ", number(step.n), ", ",
+              number(product.k), "));");
     if (product.products() > 1) out_.line("gemm.products = ", product.products(), ";");
-    for (size_t p = 0; p < product.products(); ++p)
-      print_set_b(p, CodeWriter::text_of("loaded[", slot_of(product.factor_b(p)), "]"), product);
+    for (size_t p = 0; p < product.products(); ++p) {
+      const uint32_t b = product.factor_b(p);
+      const package::Reinterpret* const slice = slice_step(package_, b);
+      std::string lies = CodeWriter::text_of("loaded[", slot_of(slice != nullptr ? slice->source : b), "]");
+      if (slice != nullptr) lies = new_slice(CodeWriter::text_of("sliced_b", p), lies, b);
+      print_set_b(p, seen_factor(lies, b, product.b_view, CodeWriter::text_of("seen_b", p)), product);
+    }
     if (program.split.ways > 1)
       out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
     out_.line("CODETTA_OK(pack_weight(&packed_", packed.step, ", config_", step.kernel, ", gemm));");
