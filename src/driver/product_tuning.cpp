@@ -640,8 +640,17 @@ const package::CallExtern* extern_in(const plan::Plan& plan) {
 }
 
 Result<ProductTimes> tune_products(plan::Plan& plan, const ProductTuning& how, ContextState& context) {
-  CODETTA_TRY(TuningData data, TuningData::make(how.program, plan.target, how.hints, how.values, how.given, context));
-  return Tuner(plan, how, std::move(data), context).run();
+  // How large an unbounded size becomes is known to a run alone, which says where there is too little room: its first
+  // one ends so before anything is timed.
+  constexpr int64_t more = 16, most_times = int64_t{1} << 20;
+  for (int64_t times = 1;; times *= more) {
+    CODETTA_TRY(TuningData data, TuningData::make(how.program, plan.target, how.hints, how.values, how.given, context));
+    data.allow(times);
+    const bool open = times < most_times && data.may_allow(times * more);
+    auto found = Tuner(plan, how, std::move(data), context).run();
+    const bool too_little = !found && found.error().code() == static_cast<uint16_t>(diag::Code::guard_failed);
+    if (!open || !too_little) return found;
+  }
 }
 
 }  // namespace codetta::driver

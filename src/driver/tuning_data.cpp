@@ -13,6 +13,7 @@
 #include "driver/kernel_state.hpp"
 #include "driver/program_arguments.hpp"
 #include "driver/verification.hpp"
+#include "ir/output_rooms.hpp"
 #include "runtime/host_ops.hpp"
 
 namespace codetta::driver {
@@ -178,7 +179,8 @@ Result<runtime::Bindings> TuningData::bound(const package::PackageRef& package) 
     Dims shape;
     for (size_t d = 0; d < buffer.shape.size(); ++d) {
       const bool computed = !buffer.filled.empty() && !(buffer.filled[d] == buffer.shape[d]);
-      shape.push_back(computed ? room_for(buffer.filled[d]) : buffer.shape[d].evaluate(value).value_or(1));
+      shape.push_back(computed ? room_for(buffer.name, d, buffer.filled[d])
+                               : buffer.shape[d].evaluate(value).value_or(1));
     }
     CODETTA_TRY(bindings.tensors[b], view_of(buffer, b, shape));
     if (first) arguments_.push_back({buffer.name, bindings.tensors[b]});
@@ -186,8 +188,53 @@ Result<runtime::Bindings> TuningData::bound(const package::PackageRef& package) 
   return bindings;
 }
 
-// For a size that a run computes: what it computes it of is taken to be at most the largest of the sizes.
-int64_t TuningData::room_for(const types::Dim& size) const {
+namespace {
+
+// The dim of an output that a run computes, as the graph has it; null: there is none, or it is of another kind.
+const types::Dim* dim_of(const ir::Graph& graph, const std::string& output, size_t dim) {
+  for (const ir::GraphOutput& one : graph.outputs()) {
+    if (one.name == output && dim < graph.type(one.node).shape.size()) return &graph.type(one.node).shape[dim];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool TuningData::may_allow(int64_t times) const {
+  constexpr double most_bytes = 1 << 30;
+  const ir::Graph& graph = Program::Access::state(*program_)->graph;
+  const std::vector<ir::OutputRoom> rooms = ir::output_rooms(graph);
+  bool any = false;
+  for (size_t o = 0; o < rooms.size(); ++o) {
+    const ir::GraphOutput& output = graph.outputs()[o];
+    const types::Shape& shape = graph.type(output.node).shape;
+    auto bytes = static_cast<double>(dtype_size(output.dtype));
+    bool open = false;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const bool here = !rooms[o].names[d].empty() && !ir::most_of(graph, shape[d]);
+      const int64_t size = room_for(output.name, d, shape[d]);
+      bytes *= static_cast<double>(here ? size / room_times_ : size) * (here ? static_cast<double>(times) : 1);
+      open = open || here;
+    }
+    if (open && bytes > most_bytes) return false;
+    any = any || open;
+  }
+  return any;
+}
+
+// For a size that a run computes, where nothing bounds it: what it computes it of is taken to be at most the largest of
+// the sizes.
+int64_t TuningData::room_for(const std::string& output, size_t dim, const types::Dim& size) const {
+  const ir::Graph& graph = Program::Access::state(*program_)->graph;
+  const types::Dim* const declared = dim_of(graph, output, dim);
+  const auto most = declared != nullptr ? ir::most_of(graph, *declared) : std::nullopt;
+  const auto known_size = [&](std::string_view symbol) -> std::optional<int64_t> {
+    for (const auto& [known, hinted] : *hints_) {
+      if (known == symbol) return hinted;
+    }
+    return unknown_size;
+  };
+  if (most) return std::max<int64_t>(most->evaluate(known_size).value_or(0), 0);
   int64_t largest = unknown_size, room = 0;
   for (const auto& [symbol, hinted] : *hints_) largest = std::max(largest, hinted);
   for (const int64_t computed : {int64_t{0}, largest}) {
@@ -199,7 +246,7 @@ int64_t TuningData::room_for(const types::Dim& size) const {
     };
     room = std::max(room, size.evaluate(value).value_or(0));
   }
-  return room;
+  return room * room_times_;
 }
 
 // Results hold anything but what is right, and donated parameters what they were given with.

@@ -25,6 +25,11 @@ class TuningData {
                                  const ConstantValues& values, const std::vector<NamedArgument>& given,
                                  ContextState& context);
 
+  // Dims of results that a run computes have room for as much as the program's bounds say; where it has none, for this
+  // times what the sizes suggest. Before bound().
+  void allow(int64_t times) { room_times_ = times; }
+  // Whether there are such dims, and `times` as much for each takes no more than a gigabyte for a result.
+  [[nodiscard]] bool may_allow(int64_t times) const;
   // Of a package of the program, all of which have the same parameters and results.
   Result<runtime::Bindings> bound(const package::PackageRef& package);
 
@@ -58,7 +63,7 @@ class TuningData {
   [[nodiscard]] const TensorView* constant_of(const std::string& name) const;  // null: it is none
   Result<TensorView> view_of(const package::Buffer& buffer, size_t index, const Dims& shape);
   Result<ArgumentValue> number_of(const package::Buffer& buffer) const;
-  [[nodiscard]] int64_t room_for(const types::Dim& size) const;
+  [[nodiscard]] int64_t room_for(const std::string& output, size_t dim, const types::Dim& filled) const;
   [[nodiscard]] bool is_donated(const std::string& name) const;
   Result<std::vector<Tensor>> results(const Execution& execution) const;
   Result<VerifyReport> verified(const Execution& execution, std::function<bool()> goes_on) const;
@@ -75,7 +80,8 @@ class TuningData {
   std::vector<NamedArgument> arguments_;                // all that is bound, in the order of the buffers
   std::vector<std::pair<std::string, Tensor>> former_;  // of donated parameters, in host memory
   std::vector<std::vector<Tensor>> right_;              // results that were judged to be right
-  bool judged_ = false, trusted_ = false;               // there is a first one; by the oracle
+  int64_t room_times_ = 1;
+  bool judged_ = false, trusted_ = false;  // there is a first one; by the oracle
 };
 
 }  // namespace codetta::driver

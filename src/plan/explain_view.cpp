@@ -140,9 +140,12 @@ std::string ExplainView::shared_text(const SharedFactor& shared) const {
     const std::string& name = plan_.buffers[other].name;
     if (std::find(others.begin(), others.end(), name) == others.end()) others.push_back(name);
   }
+  const bool makes_b = shared.is_a && std::any_of(shared.kernels.begin(), shared.kernels.end(),
+                                                  [&](size_t k) { return plan_.kernels[k].lowered.program.makes_b(); });
   return fmt::format(
-      "kernels {} multiply the same {} {} with {} and are not computed together; {} of it are read again",
+      "kernels {} multiply the same {} {} with {} and are not computed together{}; {} of it are read again",
       listed(shared.kernels), shared.is_a ? "A" : "B", plan_.buffers[shared.buffer].name, listed(others),
+      makes_b ? ", since one that makes its B where it reads it makes that of one product" : "",
       bytes_text(shared.again));
 }
 

@@ -147,6 +147,30 @@ TEST_F(ProgramTimes, WhatWasMeasuredBeforeAStopStays) {
   EXPECT_EQ(results_by_oracle(made, arguments(24), 24, tuning), "");
 }
 
+// An output of which nothing says how large a run makes it has room for as much as that is.
+TEST_F(ProgramTimes, SizesThatARunComputesHaveRoom) {
+  Context tuning = context("computed", true);
+  const std::string padded =
+      "def f(x: f32[\"n\", 96], w: f32[96, 64], k: i64[()]):\n    h = relu(x @ w)\n"
+      "    y = concat(h, zeros(k, 64), dim=0)\n    return y\n";
+  const Program made = Program::parse(padded, "p.py").value();
+  const Tensor x = Tensor::make(f32, {24, 96}).value(), w = Tensor::make(f32, {96, 64}).value(),
+               k = Tensor::make(DType::i64, {}).value();
+  fill_random(x.view(), 1);
+  fill_random(w.view(), 2);
+  for (const int64_t rows : {100, 1000, 20000}) {
+    *k.view().as<int64_t>() = rows;
+    TuneOptions options{.budget_seconds = 120};
+    options.max_candidates = 2;
+    const auto report =
+        tune(made, {{"x", x.view()}, {"w", w.view()}, {"k", k.view()}}, Target::host(), options, tuning);
+    ASSERT_TRUE(report) << report.error().render();
+    EXPECT_TRUE(report->complete) << rows;
+    EXPECT_GE(report->results.size(), 1U) << rows << " " << report->note;
+    for (const TuneResult& result : report->results) EXPECT_GT(result.microseconds, 0) << result.failure;
+  }
+}
+
 // While the oracle computes, the clock of the budget stands.
 TEST_F(ProgramTimes, TheBudgetCountsNoChecks) {
   driver::BudgetClock clock;
