@@ -42,6 +42,7 @@ struct Tile {
                          // the rows are dealt out to all threads
   bool wide = false;     // vectors of accumulators are whole and aligned beyond the valid extent, too; of a tile that a
                          // maker makes: whole vectors of operands can be loaded
+  i32 product = 0;       // whose columns these are, of products with root spaces of their own
   void* scratch;  // shared memory of the group for reductions: Epilogue::scratch_bytes(threads) bytes, 16-byte aligned
 };
 
@@ -149,23 +150,67 @@ template <class Epilogue>
 struct ProductsOf<Epilogue, typename Exists<decltype(Epilogue::products)>::type> {
   static constexpr int count = Epilogue::products;
 };
+// Products of one A that have root spaces of their own: a tile is one product's. An emitted Epilogue has `spaces` then,
+// columns(params, product), the columns of one's root space, and more_b(product).
+template <class Epilogue, class = void>
+struct SpacesOf {
+  static constexpr int count = 1;
+};
+template <class Epilogue>
+struct SpacesOf<Epilogue, typename Exists<decltype(Epilogue::spaces)>::type> {
+  static constexpr int count = Epilogue::spaces;
+};
+// Of a tile of the grid: whose it is, which of that product's, and the columns of its root space.
+struct TileSpace {
+  int product;
+  u32 tile_n;
+  i64 cols;
+};
+template <class Config, class Epilogue, class P>
+__device__ __forceinline__ TileSpace space_of_tile(const P& params, u32 tile_n) {
+  constexpr int count = SpacesOf<Epilogue>::count;
+  if constexpr (count == 1) {
+    return {0, tile_n, params.problem.cols};
+  } else {
+    constexpr int width = Config::tile_n / Config::ways;
+    TileSpace space{0, tile_n, Epilogue::columns(params, 0)};
+#pragma unroll
+    for (int i = 1; i < count; ++i) {
+      const u32 tiles = (u32)((space.cols + width - 1) / width);  // of the product that it is not in front of
+      if (space.product != i - 1 || space.tile_n < tiles) continue;
+      space = {i, space.tile_n - tiles, Epilogue::columns(params, i)};
+    }
+    return space;
+  }
+}
+
 // An item's B: its first element, and strides in elements.
 struct FactorB {
   const void* data;
   i64 k, col;
 };
-// Of a part. E: elements.
+// Of a part; `of`: of the product whose root space it is in. E: elements.
 template <class Epilogue, int ways, class E, class P>
-__device__ __forceinline__ FactorB factor_b(const P& params, i64 batch, int part) {
-  constexpr int products = ProductsOf<Epilogue>::count;
+__device__ __forceinline__ FactorB factor_b(const P& params, i64 batch, int part, int of = 0) {
+  constexpr int products = ProductsOf<Epilogue>::count, spaces = SpacesOf<Epilogue>::count;
   const Problem& p = params.problem;
-  if constexpr (products > 1) {
-    if (const int product = part / (ways / products); product > 0) {
-      const Operand& o = params.operand[Epilogue::more_b(product)];
-      return {(const E*)o.data + batch * o.stride[0], o.stride[1], o.stride[2]};
+  if constexpr (spaces > 1) {
+    FactorB found{(const E*)p.b + item_of_b(p, batch), p.b_k, p.b_col};
+#pragma unroll
+    for (int i = 1; i < spaces; ++i) {  // at places among the parameters that are constants, as Clang needs it for HIP
+      const Operand& o = params.operand[Epilogue::more_b(i)];
+      if (of == i) found = {(const E*)o.data + batch * o.stride[0], o.stride[1], o.stride[2]};
     }
+    return found;
+  } else {
+    if constexpr (products > 1) {
+      if (const int product = part / (ways / products); product > 0) {
+        const Operand& o = params.operand[Epilogue::more_b(product)];
+        return {(const E*)o.data + batch * o.stride[0], o.stride[1], o.stride[2]};
+      }
+    }
+    return {(const E*)p.b + item_of_b(p, batch), p.b_k, p.b_col};
   }
-  return {(const E*)p.b + item_of_b(p, batch), p.b_k, p.b_col};
 }
 
 }  // namespace codetta::gpu

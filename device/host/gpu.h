@@ -50,26 +50,32 @@ inline Status load_kernel(const GpuFrame& frame, const GpuKernel& kernel, GpuLoa
   return load_kernel(*frame.here->device, kernel, frame.sizes_only ? nullptr : &frame.here->stream, found);
 }
 
+// `widths`: of products with root spaces of their own the columns of each, `spaces` of them.
 inline Status set_sizes(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, Number batch, Number m, Number n,
-                        Number k, Number chunk) {
+                        Number k, Number chunk, const Number* widths = nullptr, i32 spaces = 0) {
   if (frame.running) return ok;
   if (batch.bad || m.bad || n.bad || k.bad || (kernel.table.ways > 1 && chunk.bad))
     return fail(bad_sizes, "E0610: a size of a kernel has no value");
   one.plan = plan::Plan();
+  one.plan.spaces = spaces;
+  for (i32 i = 0; i < spaces; ++i) {
+    if (widths[i].bad) return fail(bad_sizes, "E0610: a size of a kernel has no value");
+    one.plan.widths[i] = widths[i].value;
+  }
   plan::Trouble trouble;
   if (plan::plan_sizes(kernel.table, batch.value, m.value, n.value, k.value, chunk.value, one.plan, trouble)) return ok;
   return fail_measured(trouble);
 }
 
 inline Status set_factor(const GpuFrame& frame, GpuLaunch& one, bool is_a, const View& view, const char* name,
-                         bool transposed, i64 products = 1) {
+                         bool transposed, i64 products = 1, i32 of = 0) {
   plan::Factor& factor = is_a ? one.a : one.b;
   factor.data = view.data;
   if (frame.running) return ok;
   const codetta::gpu::Problem& p = one.plan.problem;
   i64 inner = 0, batch = 0, skip = 0;
-  CODETTA_OK(check_factor(view, name, transposed, p.batches, is_a ? p.m : p.k, is_a ? p.k : p.n / products, inner,
-                          batch, skip));
+  CODETTA_OK(check_factor(view, name, transposed, p.batches, is_a ? p.m : p.k,
+                          is_a ? p.k : plan::columns_of_b(one.plan, products, of), inner, batch, skip));
   const bool k_is_last = is_a != transposed;
   const i32 k = view.rank - (k_is_last ? 1 : 2), other = view.rank - (k_is_last ? 2 : 1);
   factor.name = name;
@@ -88,10 +94,10 @@ inline Status set_factor(const GpuFrame& frame, GpuLaunch& one, bool is_a, const
 
 // The B of a further product, which the kernel finds among its operands, fits as the first does.
 inline Status check_more_b(const GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, const View& view,
-                           const char* name, bool transposed, i64 products) {
+                           const char* name, bool transposed, i64 products, i32 of = 0) {
   if (frame.running) return ok;
   const plan::Factor first = one.b;
-  CODETTA_OK(set_factor(frame, one, false, view, name, transposed, products));
+  CODETTA_OK(set_factor(frame, one, false, view, name, transposed, products, of));
   const plan::Factor further = one.b;
   one.b = first;
   plan::Trouble trouble;

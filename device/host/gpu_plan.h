@@ -8,47 +8,11 @@
 
 #include "device/gpu/abi.h"
 #include "device/host/fold.h"
+#include "device/host/gpu_numbers.h"
 #include "device/host/gpu_tables.h"
 #include "device/host/items.h"
 
 namespace codetta::gpu::host {
-
-// ---- numbers ----
-inline constexpr i64 workspace_step = 256;  // alignment of everything in the workspace
-inline constexpr i64 most_parameter_bytes = 4096;
-inline constexpr i64 max_coordinate = 0x7fffffff;   // of an element in a tensor map
-inline constexpr i64 map_stride_limit = 1LL << 40;  // bytes, below which strides of tensor maps are
-inline constexpr i64 map_alignment = 16;            // bytes that their addresses and strides are multiples of
-inline constexpr i64 pack_alignment = 16;           // bytes that rows of a packed factor are multiples of
-inline constexpr i64 pack_blocks = 8;               // a multiprocessor, which walk the rows
-// Rows that are being finished at once are read again, phase after phase: so many bytes of them stay in L2. The bound
-// of blocks on a multiprocessor is what hides the latency of memory.
-inline constexpr i64 panel_cache = 24 << 20, least_panels = 2, most_panels = 8;
-
-inline i64 ceil_div(i64 a, i64 b) { return a / b + (a % b != 0 ? 1 : 0); }
-inline i64 larger(i64 a, i64 b) { return a < b ? b : a; }
-inline i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
-inline i64 element_bytes(u8 dtype) {  // by the numbers of DType, which are part of file formats
-  constexpr u8 bytes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 2, 2, 4, 8};
-  return dtype < sizeof bytes ? bytes[dtype] : 1;
-}
-
-// Sizes of the workspace's parts; any overflow makes the whole size negative.
-struct Placer {
-  i64 end = 0;
-  bool overflow = false;
-
-  i64 add(i64 a, i64 b = 1, i64 c = 1, i64 d = 1, i64 e = 1) {
-    const i64 at = end;
-    i64 bytes = 1;
-    const i64 factors[] = {a, b, c, d, e};
-    for (const i64 factor : factors) overflow = __builtin_mul_overflow(bytes, factor, &bytes) || overflow;
-    overflow = __builtin_add_overflow(bytes, workspace_step - 1, &bytes) || overflow;
-    overflow = __builtin_add_overflow(end, bytes / workspace_step * workspace_step, &end) || overflow;
-    return at;
-  }
-  i64 size() const { return overflow ? -1 : end; }
-};
 
 // ---- one launch ----
 // A or B: strides in elements. `other` is the row of A, the column of B; batch and skip 0: one matrix for all items.
@@ -83,6 +47,11 @@ struct Plan {
   i64 accumulators_at = -1, slices_at = -1;  // in the workspace
   i64 counter_bytes = 0;  // memory apart from the workspace: zero before a run, and every run leaves it zero
   i64 workspace = 0;      // bytes
+  // Of products with root spaces of their own, which share tiles_n by turns: the columns of each; and how many there
+  // are, 0 where all have one root space. Set in front of plan_sizes().
+  i64 widths[most_spaces] = {};
+  i32 spaces = 0;
+  i32 ways = 1;  // of the split
   Fold fold = Fold::none;
   i64 spread = 1;      // items that the rows of A are dealt out to, behind `fold`
   bool empty = false;  // no element in the root space
@@ -94,14 +63,30 @@ struct Grid {
   bool packs;    // gets the packing in place of the parameters
 };
 
-// The product's sizes, or a map's root space with k = 0.
+// Columns of the B of one of several products.
+inline i64 columns_of_b(const Plan& plan, i64 products, i32 of) {
+  return plan.spaces == 0 ? plan.problem.n / products : plan.widths[of] * plan.ways;
+}
+
+// The product's sizes, or a map's root space with k = 0. n counts the columns of all products.
 inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64 chunk, Plan& plan, Trouble& trouble) {
   Problem& p = plan.problem;
   p.batches = batch, p.m = m, p.n = n, p.k = k, p.chunk = chunk;
   p.rows = m;
   p.cols = n / kernel.ways;
   if (kernel.ways == 1) p.chunk = larger(p.cols, 1);
-  if (kernel.ways > 1 && (n % kernel.ways != 0 || p.chunk < 1 || p.cols % p.chunk != 0)) {
+  plan.ways = kernel.ways;
+  const i64 root_tile = larger(kernel.tile_n / kernel.ways, 1);
+  i64 tiles_n = ceil_div(p.cols, root_tile);
+  bool even = n % kernel.ways == 0;
+  if (plan.spaces > 0) {
+    tiles_n = 0;
+    for (i32 i = 0; i < plan.spaces; ++i) {
+      tiles_n += ceil_div(plan.widths[i], root_tile);
+      even = even && (kernel.ways == 1 || p.chunk < 1 || plan.widths[i] % p.chunk == 0);
+    }
+  }
+  if (kernel.ways > 1 && (!even || p.chunk < 1 || p.cols % p.chunk != 0)) {
     trouble.code = trouble_misfit;
     say(trouble.headline, "%lld columns cannot be split", n);
     say(trouble.reason, "the kernel takes %d parts in chunks of %lld", kernel.ways, p.chunk);
@@ -122,7 +107,7 @@ inline bool plan_sizes(const Kernel& kernel, i64 batch, i64 m, i64 n, i64 k, i64
     return false;
   }
   p.tiles_m = ceil_div(p.rows, kernel.tile_m);
-  p.tiles_n = ceil_div(p.cols, larger(kernel.tile_n / kernel.ways, 1));
+  p.tiles_n = tiles_n;
   p.pieces_m = ceil_div(p.rows, kernel.piece_rows);
   p.pieces_n = ceil_div(p.cols, kernel.piece_cols);
   p.k_slice = larger(ceil_div(ceil_div(k, kernel.k_split), kernel.tile_k), 1) * kernel.tile_k;

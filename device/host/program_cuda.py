@@ -209,7 +209,7 @@ class _GpuEngine:
         self.driver, self.lib = driver, _library(path)
         for name in ("plan_bytes", "parameter_bytes", "workspace", "counter_bytes"):
             getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_int64
-        for name in ("sizes", "product", "needs_fit", "grid", "finish", "uses_maps", "map", "check_b", "fault"):
+        for name in ("sizes", "spaces", "product", "needs_fit", "grid", "finish", "uses_maps", "map", "check_b", "fault"):
             getattr(self.lib, "codetta_host_gpu_" + name).restype = ctypes.c_bool
         self.lib.codetta_host_gpu_packing.restype = ctypes.c_void_p
         for name in ("step_bytes", "put", "move", "look"):
@@ -693,10 +693,10 @@ def _encode(engine, loaded, plan, i, operand, name, parameters):
     ctypes.memmove(ctypes.addressof(parameters) + 128 * i, made.getPtr(), 128)
 
 
-def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=()):
+def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=(), widths=()):
     """One kernel of the program: (batch, m, n, k), factors with their names (None: made by the kernel, or a map's),
     operands as the tables above have them with names behind, numbers; the B of further products, which are among the
-    operands."""
+    operands; the columns of each product where these differ."""
     call, lib = _now.call, engine.lib
     loaded = engine.kernel(call.context, index)
     kernel, trouble = ctypes.byref(loaded.table), _Trouble()
@@ -707,7 +707,12 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=())
             _step_trouble(trouble)
 
     why = ctypes.byref(trouble)
-    check(lib.codetta_host_gpu_sizes(kernel, *(ctypes.c_int64(n) for n in (*sizes, chunk)), plan, why))
+    given = [ctypes.c_int64(n) for n in (*sizes, chunk)]
+    if widths:
+        each = (ctypes.c_int64 * len(widths))(*widths)
+        check(lib.codetta_host_gpu_spaces(kernel, *given, each, len(widths), plan, why))
+    else:
+        check(lib.codetta_host_gpu_sizes(kernel, *given, plan, why))
     factors = [_factor_of(*f, f is a) if f is not None else _Factor() for f in (a, b)]
     references = ctypes.byref(factors[0]), ctypes.byref(factors[1])
     for further in more_b:

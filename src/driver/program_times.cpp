@@ -56,9 +56,10 @@ void keep_program_times(ContextState& context, const ProgramState& program, cons
 std::string kernel_label(const plan::Plan& plan, size_t kernel) {
   const plan::PlannedKernel& planned = plan.kernels[kernel];
   const plan::GemmShape& shape = planned.shape;
-  const std::string what =
+  std::string what =
       fmt::format("{} {} {} {} {} {} {} {} {}\n{}", shape.batch, shape.m, shape.n, shape.k, dtype_name(shape.a),
                   dtype_name(shape.b), shape.a_made, shape.b_made, shape.products, planned.lowered.program.encode());
+  for (const int64_t columns : shape.widths) what += fmt::format(" {}", columns);
   const ir::NodeId product = planned.region.matmul;
   return fmt::format("{}{}{} {}", kernel_mark, kernel, product.valid() ? fmt::format(" %{}", product.index()) : "",
                      base::digest_of(what).hex().substr(0, 8));

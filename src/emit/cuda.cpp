@@ -68,6 +68,8 @@ class CudaPrinter {
  private:
   void print_config(CodeWriter& out) const;
   Result<void> print_phase_function(CodeWriter& out, uint32_t index);
+  // Phase 0 of products with root spaces of their own: a function each, of which a tile takes its product's.
+  Result<void> print_spaces(CodeWriter& out);
   void print_piece(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   void print_rows(CodeWriter& out, uint32_t index, const PhaseText& phase) const;
   [[nodiscard]] int rows_at_once(uint32_t index, const PhaseText& phase) const;
@@ -180,7 +182,7 @@ class CudaPrinter {
   const FamilySource& family_;
   const CudaEmitOptions& options_;
   const package::GpuMapConfig* map_;
-  bool reduces_ = false;
+  bool reduces_ = false, one_of_several_ = false;
   int warp_rows_ = 0;
   int row_blocks_ = 1;                  // that share a multiprocessor at least, of rows_at_a_time
   std::optional<plan::Copies> copies_;  // where the configuration has them
@@ -417,7 +419,9 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   if (!in_product(index) && program_.phases[index].reads_accumulator) {
     whole += CodeWriter::text_of(" && tile.acc_ld % ", 16 / types::byte_size(program_.accumulator), " == 0");
   }
-  whole += aligned_text(program_, [&](uint32_t k) { return !is_of_factor(program_, k); });
+  whole += aligned_text(program_, [&](uint32_t k) {  // of several products each looks at its own
+    return !is_of_factor(program_, k) && (!one_of_several_ || touches(program_.phases[0], k));
+  });
   const bool pieces = index == 0 && !strips && by_warpgroups(), ahead = loads_ahead(index, phase);
   const auto begin = [&](std::string_view name, std::string_view parameters, std::string_view more) {
     out.line("template <class P", more, ">");
@@ -509,6 +513,27 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     for (const Held& sum : phase.reducers) out.line("auto& ", sum.name, " = sums.", sum.name, ";");
     put_lines(out, phase.end);
   }
+  return {};
+}
+
+Result<void> CudaPrinter::print_spaces(CodeWriter& out) {
+  const size_t count = program_.spaces.size();
+  for (size_t p = 0; p < count; ++p) {
+    const package::EpilogueProgram program = package::program_of(program_, p);
+    CudaPrinter own(program, config_, family_, options_);
+    own.layout_ = layout_, own.warp_rows_ = warp_rows_, own.one_of_several_ = true;
+    {
+      const auto body = out.block_with("};", "struct Product", p);
+      CODETTA_CHECK_OK(own.print_phase_function(out, 0));
+    }
+    needs_.merge(own.needs_);
+    out.blank();
+  }
+  out.line("template <class P>");
+  const auto function = out.block("static __device__ __forceinline__ void phase_0(const P& params, const Tile& tile)");
+  for (size_t p = 0; p + 1 < count; ++p)
+    out.line("if (tile.product == ", p, ") return Product", p, "::template phase_0<P>(params, tile);");
+  out.line("Product", count - 1, "::template phase_0<P>(params, tile);");
   return {};
 }
 
@@ -667,7 +692,7 @@ Result<CudaSource> CudaPrinter::print() {
     for (uint32_t p = 0; p < program_.phases.size() && !rows_at_a_time(); ++p) {
       if (p > 0 && stored_by_combining(p)) continue;
       body.blank();
-      CODETTA_CHECK_OK(print_phase_function(body, p));
+      CODETTA_CHECK_OK(program_.spaces.empty() ? print_phase_function(body, p) : print_spaces(body));
     }
     if (whole_rows()) {
       body.blank();
@@ -759,6 +784,8 @@ Result<CudaSource> emit_cuda_kernel(const package::EpilogueProgram& program, con
   }
   if (!makes_factors(program, config))
     return broken("this family makes no such factors", std::string(package::name_of(config.family)));
+  if (!program.spaces.empty() && !package::has_spaces(config.family))
+    return broken("this family has one root space for all products", std::string(package::name_of(config.family)));
   return CudaPrinter(program, config, *family, options).print();
 }
 

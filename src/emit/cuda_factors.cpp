@@ -63,8 +63,35 @@ std::string aligned_text(const package::EpilogueProgram& program, const std::fun
   return text;
 }
 
+namespace {
+
+// Of products with root spaces of their own: how many columns each has, and which of them a tile is of.
+void print_spaces(CodeWriter& out, const package::EpilogueProgram& program) {
+  out.line("static constexpr int spaces = ", program.spaces.size(), ";");
+  out.line("template <class P>");
+  const auto function = out.block("static __device__ __forceinline__ i64 columns(const P& params, int product)");
+  for (size_t p = 0; p + 1 < program.spaces.size(); ++p)
+    out.line("if (product == ", p, ") return params.scalar[", program.arguments.size() + program.spaces[p].columns,
+             "].i;");
+  out.line("return params.scalar[", program.arguments.size() + program.spaces.back().columns, "].i;");
+}
+
+}  // namespace
+
+bool touches(const package::Phase& phase, uint32_t operand) {
+  return std::any_of(phase.stores.begin(), phase.stores.end(),
+                     [&](const package::Store& store) { return store.operand == operand; }) ||
+         std::any_of(phase.insts.begin(), phase.insts.end(), [&](const package::Inst& inst) {
+           const bool loads = inst.kind == package::Inst::Kind::Load || inst.kind == package::Inst::Kind::LoadAt;
+           return loads && inst.index == operand;
+         });
+}
+
 void print_products(CodeWriter& out, const package::EpilogueProgram& program, std::optional<size_t> first_map) {
-  out.line("static constexpr int products = ", program.split.products, ";");
+  if (program.spaces.empty())
+    out.line("static constexpr int products = ", program.split.products, ";");
+  else
+    print_spaces(out, program);
   constexpr std::string_view head = "static __device__ constexpr int ";
   out.line(product_choice(program, head, "more_b", [&](size_t p) { return program.more_b[p]; }));
   if (first_map) out.line(product_choice(program, head, "more_map", [&](size_t p) { return *first_map + p; }));

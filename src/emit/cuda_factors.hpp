@@ -19,7 +19,10 @@ bool makes_factors(const package::EpilogueProgram& program, const package::GpuGe
 bool is_of_factor(const package::EpilogueProgram& program, uint32_t operand);
 // " && ..." for each of these operands that can be loaded as vectors: that all of its rows are aligned so.
 std::string aligned_text(const package::EpilogueProgram& program, const std::function<bool(uint32_t)>& operand);
-// Where the B of a further product is found (device/gpu/tile.h). `first_map`: of further tensor maps, if there are any.
+// Whether a phase loads or stores the operand.
+bool touches(const package::Phase& phase, uint32_t operand);
+// Where the B of a further product is found (device/gpu/tile.h), and the columns of each where these differ.
+// `first_map`: of further tensor maps, if there are any.
 void print_products(base::CodeWriter& out, const package::EpilogueProgram& program, std::optional<size_t> first_map);
 // MakerA or MakerB (device/gpu/make.h): the factor printed as a phase whose one store is into registers. `brought`: the
 // operand that the copy engine brings (device/cuda/kernels/make_wgmma.h). Errors: E0901.

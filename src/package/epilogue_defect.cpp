@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "package/epilogue_program.hpp"
+#include "package/step.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::package {
@@ -226,9 +227,32 @@ MaybeText defect_of_factor(const EpilogueProgram& program, const FactorProgram& 
   if (factor.value >= phase.insts.size()) return "a made factor has no value";
   return std::nullopt;
 }
+
+MaybeText defect_of_spaces(const EpilogueProgram& program) {
+  const size_t count = program.spaces.size();
+  if (count == 0) return std::nullopt;
+  if (count < 2 || count > max_products) return fmt::format("there are root spaces of {} products", count);
+  if (program.split.products != 1) return "products with root spaces of their own are parts of a split, too";
+  if (program.more_b.empty()) return "products with root spaces of their own have no further factor";
+  if (program.phases.size() != 1 || !program.reductions.empty())
+    return "products with root spaces of their own have reductions or later phases";
+  if (program.makes_b()) return "products with root spaces of their own have a B that is made";
+  size_t stores = 0;
+  for (const ProductSpace& space : program.spaces) {
+    if (space.columns >= program.sizes.size()) return fmt::format("there is no size {}", space.columns);
+    stores += space.stores;
+  }
+  if (stores != program.phases[0].stores.size())
+    return fmt::format("{} of {} stores are of a product", stores, program.phases[0].stores.size());
+  for (const Inst& inst : program.phases[0].insts) {
+    if (inst.kind == Inst::Kind::Extent && inst.index == 2) return "a value is the columns of several root spaces";
+  }
+  return std::nullopt;
+}
+
 MaybeText defect_of_factors(const EpilogueProgram& program) {
-  if (!program.more_b.empty() && program.more_b.size() + 1 != static_cast<size_t>(program.split.products))
-    return fmt::format("{} further factors of {} products", program.more_b.size(), program.split.products);
+  if (!program.more_b.empty() && program.more_b.size() + 1 != program.products())
+    return fmt::format("{} further factors of {} products", program.more_b.size(), program.products());
   for (const uint32_t operand : program.more_b) {
     if (operand >= program.operands.size() || program.operands[operand].is_store ||
         program.operands[operand].access != Access::Full || program.operands[operand].unit_stride)
@@ -241,8 +265,7 @@ MaybeText defect_of_factors(const EpilogueProgram& program) {
     if (program.made(factor.which, factor.product) != &factor) return "a factor is made twice";
     if (factor.which == FactorProgram::Which::B) ++of_b;
   }
-  if (of_b != 0 && of_b != static_cast<size_t>(program.split.products))
-    return "some of the products have a B that is made, and others not";
+  if (of_b != 0 && of_b != program.products()) return "some of the products have a B that is made, and others not";
   return std::nullopt;
 }
 
@@ -274,6 +297,7 @@ std::optional<std::string> find_defect(const EpilogueProgram& program) {
   for (uint32_t p = 0; p < program.phases.size(); ++p) {
     if (MaybeText defect = defect_of_phase(program, p)) return defect;
   }
+  if (MaybeText defect = defect_of_spaces(program)) return defect;
   return defect_of_factors(program);
 }
 

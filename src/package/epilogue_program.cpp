@@ -9,14 +9,15 @@
 #include "diag/diagnostic.hpp"
 #include "package/bytes.hpp"
 #include "package/serialize.hpp"
+#include "package/step.hpp"
 #include "types/dtype.hpp"
 
 namespace codetta::package {
 namespace {
 
 // Digests name kernels, and stay what they are where a program has nothing that the first format lacks: not contracting
-// adds one to it, sizes add two.
-constexpr uint64_t program_format = 3, last_format = 6;
+// adds one to it, sizes add two, spaces of products four.
+constexpr uint64_t program_format = 3, last_format = 10;
 
 void write(ByteWriter& out, const Inst& inst) {
   out.choice(inst.kind);
@@ -117,7 +118,8 @@ std::vector<Dim> read_shape(ByteReader& in) {
 }
 
 void write(ByteWriter& out, const EpilogueProgram& program) {
-  out.number(program_format + (program.contracts ? 0 : 1) + (program.sizes.empty() ? 0 : 2));
+  out.number(program_format + (program.contracts ? 0 : 1) + (program.sizes.empty() ? 0 : 2) +
+             (program.spaces.empty() ? 0 : 4));
   out.choice(program.accumulator);
   out.integer(program.split.ways);
   out.dim(program.split.chunk);
@@ -164,9 +166,16 @@ void write(ByteWriter& out, const EpilogueProgram& program) {
   }
   out.number(program.more_b.size());
   for (const uint32_t operand : program.more_b) out.number(operand);
-  if (program.sizes.empty()) return;
-  out.number(program.sizes.size());
-  for (const Dim& size : program.sizes) out.dim(size);
+  if (!program.sizes.empty()) {
+    out.number(program.sizes.size());
+    for (const Dim& size : program.sizes) out.dim(size);
+  }
+  if (program.spaces.empty()) return;
+  out.number(program.spaces.size());
+  for (const ProductSpace& space : program.spaces) {
+    out.number(space.columns);
+    out.number(space.stores);
+  }
 }
 
 // Elements are read one by one and not sized ahead: a count says little about how much follows it.
@@ -178,7 +187,7 @@ EpilogueProgram read_program(ByteReader& in) {
         fmt::format("the program has format {}, this library reads {} to {}", format, program_format, last_format));
   }
   program.contracts = (format - program_format) % 2 == 0;
-  const bool has_sizes = format >= program_format + 2;
+  const bool has_sizes = ((format - program_format) & 2) != 0, has_spaces = ((format - program_format) & 4) != 0;
   program.accumulator = in.dtype();
   program.split.ways = in.small(1, max_split_ways, "parts of a split");
   program.split.chunk = in.dim();
@@ -232,6 +241,12 @@ EpilogueProgram read_program(ByteReader& in) {
     program.more_b.push_back(in.index("operand"));
   for (size_t n = has_sizes ? in.count(max_items, "number of sizes") : 0; n > 0 && in.ok(); --n)
     program.sizes.push_back(in.dim());
+  for (size_t n = has_spaces ? in.count(max_products, "number of products") : 0; n > 0 && in.ok(); --n) {
+    ProductSpace space;
+    space.columns = in.index("size");
+    space.stores = in.index("number of stores");
+    program.spaces.push_back(space);
+  }
   if (!in.ok()) return {};
   if (const auto defect = find_defect(program)) in.damage(*defect);
   return program;
@@ -254,6 +269,36 @@ bool EpilogueProgram::factors_read(uint32_t argument) const {
     }
   }
   return false;
+}
+
+EpilogueProgram program_of(const EpilogueProgram& program, size_t product) {
+  EpilogueProgram own = program;
+  const Phase& phase = program.phases[0];
+  size_t first = 0;
+  for (size_t p = 0; p < product; ++p) first += program.spaces[p].stores;
+  Phase& kept = own.phases[0];
+  kept.stores.assign(phase.stores.begin() + static_cast<std::ptrdiff_t>(first),
+                     phase.stores.begin() + static_cast<std::ptrdiff_t>(first + program.spaces[product].stores));
+  std::vector<bool> needed(phase.insts.size());
+  for (const Store& store : kept.stores) needed[store.value] = true;
+  for (size_t i = phase.insts.size(); i-- > 0;) {
+    for (uint8_t a = 0; needed[i] && a < phase.insts[i].arity; ++a) needed[phase.insts[i].in[a]] = true;
+  }
+  std::vector<uint32_t> place(phase.insts.size());
+  kept.insts.clear();
+  kept.reads_accumulator = false;
+  for (size_t i = 0; i < phase.insts.size(); ++i) {
+    if (!needed[i]) continue;
+    place[i] = static_cast<uint32_t>(kept.insts.size());
+    Inst inst = phase.insts[i];
+    for (uint8_t a = 0; a < inst.arity; ++a) inst.in[a] = place[inst.in[a]];
+    kept.reads_accumulator = kept.reads_accumulator || inst.kind == Inst::Kind::Accumulator;
+    kept.insts.push_back(inst);
+  }
+  for (Store& store : kept.stores) store.value = place[store.value];
+  own.more_b.clear();
+  own.spaces.clear();
+  return own;
 }
 
 Phase idle_phase() {

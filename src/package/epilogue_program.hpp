@@ -166,6 +166,14 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
+// One of several products of one A that share its rows alone: it has columns of its own, and so a root space, tiles,
+// and stores of its own, which need no other's accumulators.
+struct ProductSpace {
+  uint32_t columns = 0;  // which of EpilogueProgram::sizes: columns of its root space
+  uint32_t stores = 0;   // how many of phase 0, behind those of the products in front
+  bool operator==(const ProductSpace&) const = default;
+};
+
 // A factor of the product that lies nowhere as a whole: a kernel for a GPU computes its elements where it reads them.
 // Coordinates are the factor's own, [batch, row, column] as it is before it is transposed. One rounding, to `dtype`.
 struct FactorProgram {
@@ -196,6 +204,12 @@ struct EpilogueProgram {
   // Sizes that are no axis of the root space and decide values all the same, such as where a slice of positions starts.
   // Kernels find them as integers behind the numbers among the arguments. Made factors have none.
   std::vector<Dim> sizes{};
+  // Of products whose numbers of columns differ, one for each, the first of them first; else empty. `split` then speaks
+  // of each of them, all being split alike, and has one product; so do columns, in operands and instructions, of the
+  // product that a store is of. There is one phase, and nothing is reduced; none of its values is the number of columns
+  // (Extent 2). Launches count the columns of all.
+  std::vector<ProductSpace> spaces{};
+  [[nodiscard]] size_t products() const { return spaces.empty() ? static_cast<size_t>(split.products) : spaces.size(); }
   [[nodiscard]] size_t scalar_count() const { return arguments.size() + sizes.size(); }
   [[nodiscard]] const FactorProgram* made(FactorProgram::Which which, uint32_t product = 0) const {
     for (const FactorProgram& factor : factors) {
@@ -215,6 +229,10 @@ struct EpilogueProgram {
   // For people: one line a value, as in explain and comments of emitted code.
   [[nodiscard]] std::string to_string() const;
 };
+
+// A program with spaces as one of its products has it: the same tables, and of phase 0 its own stores with what they
+// need; more_b and spaces are empty.
+EpilogueProgram program_of(const EpilogueProgram& program, size_t product);
 
 // One with nothing in it, for kernels whose program is not what they do: programs have a phase.
 Phase idle_phase();

@@ -130,7 +130,7 @@ std::string line_of(const EpilogueProgram& program, size_t index) {
 
 std::string EpilogueProgram::to_string() const {
   std::string text = fmt::format("accumulator {}\n", dtype_name(accumulator));
-  if (split.products > 1) text += fmt::format("{} products\n", split.products);
+  if (products() > 1) text += fmt::format("{} products\n", products());
   if (split.own_ways() > 1)
     text += fmt::format("split columns in {} by chunks of {}\n", split.own_ways(), split.chunk.to_string());
   if (!contracts) text += "no contraction\n";
@@ -140,7 +140,12 @@ std::string EpilogueProgram::to_string() const {
     const Phase& phase = phases[p];
     text += fmt::format("phase {}: {}{}\n", p, name_of(phase.scope), phase.reads_accumulator ? "" : ", no accumulator");
     for (size_t i = 0; i < phase.insts.size(); ++i) text += "  " + line_of(*this, phase, i) + "\n";
-    for (const Store& store : phase.stores) text += "  " + line_of(*this, store) + "\n";
+    size_t next = 0, product = 0;  // of what has root spaces: the first store of the next product
+    for (size_t i = 0; i < phase.stores.size(); ++i) {
+      for (; product < spaces.size() && next == i; next += spaces[product++].stores)
+        text += fmt::format("  product {}: {} columns\n", product, sizes[spaces[product].columns].to_string());
+      text += "  " + line_of(*this, phase.stores[i]) + "\n";
+    }
     for (size_t r = 0; r < reductions.size(); ++r) {
       if (reductions[r].phase == p) text += "  " + line_of(*this, r) + "\n";
     }

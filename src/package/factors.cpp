@@ -17,6 +17,13 @@ std::vector<uint32_t> factors_read(const Package& package, const LaunchKernel& l
   return read;
 }
 
+FactorView view_of_b(const Product& product, const EpilogueProgram& program, size_t of) {
+  FactorView view = product.b_view;
+  if (!view.empty() && !program.spaces.empty())
+    view.back().size = program.sizes[program.spaces[of].columns] * types::Dim::constant(program.split.ways);
+  return view;
+}
+
 std::vector<types::Dim> leading_dims(const std::vector<types::Dim>& shape) {
   std::vector<types::Dim> leading;
   for (size_t d = 0; d + 2 < shape.size(); ++d) {
@@ -86,9 +93,9 @@ std::vector<DimsAsOne> dims_as_one(const Package& package, const LaunchKernel& l
       }
     };
     if (b == product.a && !program.makes_a()) look(product.a_view);
-    bool is_b = false;
-    for (size_t i = 0; i < product.products() && !makes_b; ++i) is_b = is_b || product.factor_b(i) == b;
-    if (is_b) look(product.b_view);
+    for (size_t i = 0; i < product.products() && !makes_b; ++i) {
+      if (product.factor_b(i) == b) look(view_of_b(product, program, i));
+    }
   }
   return found;
 }

@@ -11,6 +11,8 @@ namespace codetta::package {
 
 // Buffers that the launch reads as factors where they lie: none that its own kernel or another one makes in blocks.
 std::vector<uint32_t> factors_read(const Package& package, const LaunchKernel& launch);
+// The B of a product as it is seen: that of the first, but for its columns where each product has a root space.
+FactorView view_of_b(const Product& product, const EpilogueProgram& program, size_t of);
 // Leading dims of a factor of this shape (those before the last two) that may not be 1.
 std::vector<types::Dim> leading_dims(const std::vector<types::Dim>& shape);
 // Buffers of factors that products read as they lie where the caller's tensors lie, and that may lie unevenly if the

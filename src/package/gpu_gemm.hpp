@@ -26,6 +26,8 @@ enum class GpuFamily : uint8_t {
 inline constexpr int gpu_families = 9;
 // Whether kernels of the family compute several products of one A (EpilogueProgram::more_b).
 bool shares_a(GpuFamily family);
+// Whether these may have columns of their own, a tile being one product's (EpilogueProgram::spaces).
+bool has_spaces(GpuFamily family);
 // Whether kernels of the family compute A (else B) where they read it (EpilogueProgram::factors).
 bool makes_factor(GpuFamily family, bool is_a);
 std::string_view name_of(GpuFamily family);  // "simt", "sm80", ..., "mfma", "wmma", "simdgroup"

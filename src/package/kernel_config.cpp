@@ -34,6 +34,19 @@ std::string_view name_of(CpuFamily family) {
 
 bool shares_a(GpuFamily family) { return family != GpuFamily::Vendor; }
 
+bool has_spaces(GpuFamily family) {
+  switch (family) {
+    case GpuFamily::Simt:
+    case GpuFamily::Sm80:
+    case GpuFamily::Stream:
+    case GpuFamily::Mfma:
+    case GpuFamily::Wmma:
+      return true;
+    default:  // the copy engine's maps, and Metal's kernels, have one number of columns
+      return false;
+  }
+}
+
 bool makes_factor(GpuFamily family, bool is_a) {
   const bool copied = family == GpuFamily::Sm90 || family == GpuFamily::Sm100;  // B comes by the copy engine
   return shares_a(family) && (is_a || !copied);

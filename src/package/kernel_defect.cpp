@@ -78,6 +78,9 @@ Defect defect_of_factors(const Package& package, const LaunchKernel& s, const Ke
         s.arguments[argument] != s.product->more_b[i])
       return fmt::format("B of product {} is not what the kernel reads", i + 1);
   }
+  if (const auto* config = std::get_if<GpuGemmConfig>(&kernel.config);
+      !program.spaces.empty() && (config == nullptr || !has_spaces(config->family)))
+    return fmt::format("{} computes products of equal columns", kernel.name);
   if (program.factors.empty()) return std::nullopt;
   const auto* config = std::get_if<GpuGemmConfig>(&kernel.config);
   if (!s.product->b_made.empty()) return fmt::format("{} has its factor made twice", kernel.name);

@@ -626,8 +626,8 @@ class PackageWalk {
   // The B of every product: a buffer, or a map that makes it.
   Defect factors_b(const Product& product, const Kernel& kernel) {
     const size_t count = product.products();
-    if (count > max_products || static_cast<int32_t>(count) != kernel.epilogue.split.products)
-      return fmt::format("{} products, and the kernel computes {}", count, kernel.epilogue.split.products);
+    if (count > max_products || count != kernel.epilogue.products())
+      return fmt::format("{} products, and the kernel computes {}", count, kernel.epilogue.products());
     if (!product.b_made.empty() && product.b_made.size() != count)
       return fmt::format("{} prologues of {} products", product.b_made.size(), count);
     for (size_t i = 0; i < count && product.b_made.empty() && !kernel.epilogue.makes_b(); ++i) {

@@ -157,7 +157,8 @@ inline constexpr size_t max_products = 8;  // of one launch
 // leading size of 1 serves every item.
 //
 // Several products of one A are one launch: each has a B of its own, all of one dtype and size, and n counts the
-// columns of all (EpilogueProgram::split says which accumulators are whose).
+// columns of all (EpilogueProgram::split says which accumulators are whose). Where the kernel has a root space for each
+// (EpilogueProgram::spaces), their columns may differ, and b_view has those of the first (view_of_b of factors.hpp).
 struct Product {
   uint32_t a = 0, b = 0;  // buffers
   bool a_transposed = false, b_transposed = false;

@@ -3,6 +3,7 @@
 #include "plan/candidates.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -87,10 +88,13 @@ std::string made_obstacle(const GpuProblem& problem, GpuFamily family) {
 // Whether the planned sizes are whole tiles but for one of a hundred, and these whole pieces, which copies don't come
 // in. Where rows of factors may begin anywhere, those of other matrices do, too, and no piece is of whole vectors.
 bool is_even(const GpuProblem& p, const GpuGemmConfig& c) {
-  const int64_t width = c.tile_n / p.ways(), rows = p.shape.m, cols = p.root_cols();
-  const bool aligned = (c.family != package::GpuFamily::Sm80 || c.alignment >= 16) && cols % 8 == 0;
-  const int64_t tiles = base::ceil_div<int64_t>(rows, c.tile_m) * base::ceil_div(cols, width);
-  const int64_t complete = rows / c.tile_m * (cols / width);
+  const int64_t width = c.tile_n / p.ways(), rows = p.shape.m;
+  const std::vector<int64_t> spaces = p.shape.widths.empty() ? std::vector<int64_t>{p.root_cols()} : p.shape.widths;
+  bool aligned = c.family != package::GpuFamily::Sm80 || c.alignment >= 16;
+  int64_t whole = 0;  // along the columns
+  for (const int64_t cols : spaces) aligned = aligned && cols % 8 == 0, whole += cols / width;
+  const int64_t tiles = base::ceil_div<int64_t>(rows, c.tile_m) * p.column_tiles(width);
+  const int64_t complete = rows / c.tile_m * whole;
   return aligned && !c.copied && (tiles - complete) * 100 <= tiles && c.tile_m % c.piece_rows == 0 &&
          width % c.piece_cols == 0;
 }
@@ -122,6 +126,13 @@ Discovery discover_gpu(const GpuProblem& problem, const GpuKind& kind, const Bre
   Discovery discovery;
   for (const GpuFamilyInfo& family : kind.families()) {
     if (!family.concerns(problem)) continue;
+    if (!problem.epilogue.spaces.empty() && !package::has_spaces(family.family)) {
+      discovery.rejections.push_back(
+          kind.rejection(family.family, diag::Code::family_split,
+                         fmt::format("{} products have {} columns, and its tiles have parts of each product",
+                                     problem.epilogue.spaces.size(), fmt::join(problem.shape.widths, ", "))));
+      continue;
+    }
     if (std::string made = made_obstacle(problem, family.family); !made.empty()) {
       discovery.rejections.push_back(kind.rejection(family.family, diag::Code::factor_made, std::move(made)));
       continue;

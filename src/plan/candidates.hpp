@@ -38,6 +38,8 @@ struct GemmShape {
   double a_unshared_clocks = 0;               // of A where elements share nothing of what is the same in a row
   double a_read_bytes = 0, b_read_bytes = 0;  // and bytes that an element is computed from
   int32_t products = 1;                       // of one A, each with a B of its own; n counts the columns of all
+  // Of products with root spaces of their own (EpilogueProgram::spaces): the columns of each; else none.
+  std::vector<int64_t> widths{};
   int32_t epilogue_alignment = 16;  // the same of the epilogue's tensors with rows and columns, their strides included
   // Host scalars, by name, that are known not to be 0: a library that multiplies by 0 may leave the other factor alone.
   std::vector<std::string> nonzero_scalars{};

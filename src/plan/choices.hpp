@@ -13,10 +13,11 @@ namespace codetta::plan {
 // What is done in one kernel, or apart from it.
 enum class Question : uint8_t {
   Factors,   // what is in front of a product: made by it, or stored by a kernel in front (E0310)
-  Products,  // several products of one factor (E0304)
+  Products,  // several products of one factor (E0308)
   Behind,    // what reduces rows behind a product (E0312)
   Rows,      // reductions of the rows of a later product's factor, by the product in front of it (E0312)
   Join,      // the parts of a join: chosen by one kernel, or stored one by one
+  Columns,   // products of one factor that differ in columns (E0308)
 };
 
 // How a measurement answers; microseconds are of a run of the whole program.

@@ -50,6 +50,18 @@ void add_access(const package::Operand& operand, bool copied, EpilogueCost& cost
 EpilogueCost epilogue_cost(const GpuProblem& p, const package::Phase& phase, double way = piece_clocks,
                            bool copied = false) {
   EpilogueCost cost;
+  if (!p.epilogue.spaces.empty()) {  // an element's is that of its product
+    double all = 0;
+    for (const int64_t columns : p.shape.widths) all += static_cast<double>(columns);
+    for (size_t i = 0; i < p.epilogue.spaces.size(); ++i) {
+      const package::EpilogueProgram program = package::program_of(p.epilogue, i);
+      const GpuProblem own{program, p.shape, p.gpu};
+      const EpilogueCost one = epilogue_cost(own, program.phases[0], way, copied);
+      const double share = static_cast<double>(p.shape.widths[i]) / std::max(all, 1.0);
+      cost.clocks += share * one.clocks, cost.loads += share * one.loads, cost.stores += share * one.stores;
+    }
+    return cost;
+  }
   if (phase.reads_accumulator) cost.clocks += way * static_cast<double>(p.ways());
   for (const package::Inst& inst : phase.insts) {
     // Positions of columns are computed for two rows, in 32 bits and by numbers that are known.
@@ -89,7 +101,8 @@ struct Model {
     sms = std::max(p.gpu.sms, 1);
     const double width = c.tile_n / static_cast<double>(p.ways());
     const auto whole = [](double tiles_along, int cluster) { return std::ceil(tiles_along / cluster) * cluster; };
-    tiles = batch * whole(std::ceil(m / c.tile_m), c.cluster_m) * whole(std::ceil(cols / width), c.cluster_n);
+    tiles = batch * whole(std::ceil(m / c.tile_m), c.cluster_m) *
+            whole(static_cast<double>(p.column_tiles(c.tile_n / p.ways())), c.cluster_n);
     units = tiles * c.k_split;
     const double cluster = c.cluster_m * c.cluster_n;
     const double places = std::floor(sms / cluster) * cluster;

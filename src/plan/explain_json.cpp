@@ -144,6 +144,10 @@ class JsonPrinter : ExplainView {
       if (launch->product) {
         out["space"]["k"] = launch->product->k.to_string();
         if (launch->product->products() > 1) out["space"]["products"] = launch->product->products();
+        const package::EpilogueProgram& program = kernel.lowered.program;
+        for (const package::ProductSpace& space : program.spaces)
+          out["space"]["columns_of_products"].push_back(
+              (program.sizes[space.columns] * Dim::constant(program.split.ways)).to_string());
       }
       out["reads"] = Json::array();
       for (const Operand& read : reads_of(k)) {

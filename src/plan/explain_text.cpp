@@ -125,6 +125,17 @@ class TextPrinter : ExplainView {
     return out + fmt::format("  copied   {}\n", bytes_text(all));
   }
 
+  // "of 4096, 1024 and 1024 columns, " where products differ in them.
+  [[nodiscard]] std::string columns_text(size_t k) const {
+    const package::EpilogueProgram& program = plan_.kernels[k].lowered.program;
+    std::string text;
+    for (size_t p = 0; p < program.spaces.size(); ++p) {
+      const Dim columns = program.sizes[program.spaces[p].columns] * Dim::constant(program.split.ways);
+      text += (p == 0 ? "of " : p + 1 < program.spaces.size() ? ", " : " and ") + columns.to_string();
+    }
+    return text.empty() ? text : text + " columns, ";
+  }
+
   [[nodiscard]] std::string space_text(size_t k) const {
     const LaunchKernel& launch = *facts_.launches[k];
     if (const auto& user = plan_.kernels[k].user) {
@@ -137,9 +148,10 @@ class TextPrinter : ExplainView {
         launch.batch == Dim::constant(1) ? "" : fmt::format(", batch {}", launch.batch.to_string());
     if (launch.product) {
       const size_t count = launch.product->products();
-      return fmt::format("{} {} x {} x {}{}",
-                         count == 1 ? "product" : fmt::format("{} products of one A, together", count),
-                         launch.m.to_string(), launch.n.to_string(), launch.product->k.to_string(), batch);
+      return fmt::format(
+          "{} {} x {} x {}{}",
+          count == 1 ? "product" : fmt::format("{} products of one A, {}together", count, columns_text(k)),
+          launch.m.to_string(), launch.n.to_string(), launch.product->k.to_string(), batch);
     }
     return fmt::format("map over {} x {}{}", launch.m.to_string(), launch.n.to_string(), batch);
   }

@@ -37,10 +37,9 @@ constexpr int64_t static_shared = 48 << 10;  // of a block, what every architect
 constexpr int64_t max_grid = INT32_MAX;      // blocks along x
 
 int64_t simt_blocks(const GpuProblem& p, const GpuGemmConfig& c) {
-  const auto tiles =
-      static_cast<double>(base::ceil_div<int64_t>(std::max<int64_t>(p.shape.m, 1), c.tile_m)) *
-      static_cast<double>(base::ceil_div<int64_t>(std::max<int64_t>(p.root_cols(), 1), c.tile_n / p.ways())) *
-      static_cast<double>(std::max<int64_t>(p.shape.batch, 1)) * c.k_split;
+  const auto tiles = static_cast<double>(base::ceil_div<int64_t>(std::max<int64_t>(p.shape.m, 1), c.tile_m)) *
+                     static_cast<double>(std::max<int64_t>(p.column_tiles(c.tile_n / p.ways()), 1)) *
+                     static_cast<double>(std::max<int64_t>(p.shape.batch, 1)) * c.k_split;
   return tiles > 1e18 ? INT64_MAX : static_cast<int64_t>(tiles);
 }
 

@@ -33,6 +33,14 @@ struct GpuProblem {
     return epilogue.split.own_ways() == 1 ? all : epilogue.split.chunk.as_constant().value_or(0);
   }
   [[nodiscard]] int64_t root_cols() const { return shape.n / ways(); }
+  // Tiles of `width` root columns, of each product's by themselves where these have root spaces of their own.
+  [[nodiscard]] int64_t column_tiles(int64_t width) const {
+    const auto tiles = [&](int64_t columns) { return (columns + width - 1) / width; };
+    if (shape.widths.empty()) return tiles(root_cols());
+    int64_t all = 0;
+    for (const int64_t columns : shape.widths) all += tiles(columns);
+    return all;
+  }
   // Whether all columns of a part lie side by side, however many a run has.
   [[nodiscard]] bool one_chunk() const {
     return epilogue.split.own_ways() == 1 || (!shape.any_n && chunk() >= root_cols());

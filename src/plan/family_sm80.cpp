@@ -147,7 +147,7 @@ double rate_of(int arch, DType dtype, package::MathMode math) {
 
 double units_of(const GpuProblem& p, const GpuGemmConfig& c) {
   const int64_t width = c.tile_n / p.ways();
-  return static_cast<double>(p.shape.batch * base::ceil_div<int64_t>(p.root_cols(), width) * c.k_split) *
+  return static_cast<double>(p.shape.batch * p.column_tiles(width) * c.k_split) *
          static_cast<double>(base::ceil_div<int64_t>(p.shape.m, c.tile_m));
 }
 
@@ -302,9 +302,10 @@ std::vector<GpuGemmConfig> sm80_configurations(const GpuProblem& p) {
       if (std::max(tile.m, tile.n) * span / (c.alignment >= 4 ? c.alignment : 16) / c.threads > 32) continue;
       if (!split_fits(p, c) || !place(p, c)) continue;
       if (!makes_fit(p, c, held)) continue;
-      if (s.products > 1 && c.alignment < 4) continue;  // elements by themselves are looked for within one B
+      // Elements by themselves are looked for within one B.
+      if (s.products > 1 && s.widths.empty() && c.alignment < 4) continue;
       const double tiles = static_cast<double>(base::ceil_div<int64_t>(s.m, tile.m)) *
-                           static_cast<double>(base::ceil_div<int64_t>(cols, width)) * static_cast<double>(s.batch);
+                           static_cast<double>(p.column_tiles(width)) * static_cast<double>(s.batch);
       if (tiles > static_cast<double>(max_blocks) || base::ceil_div<int64_t>(s.k, c.tile_k) > max_blocks) continue;
       result.push_back(c);
       const auto split = std::min<int64_t>(

@@ -193,7 +193,7 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
     c.shared_bytes = static_cast<int32_t>(shape.shared_bytes);
     if (c.shared_bytes > std::min<int64_t>(p.gpu.shared_per_block, 96 << 10)) continue;
     const double tiles = static_cast<double>(base::ceil_div<int64_t>(s.m, c.tile_m)) *
-                         static_cast<double>(base::ceil_div<int64_t>(p.root_cols(), c.piece_cols) * s.batch);
+                         static_cast<double>(p.column_tiles(c.piece_cols) * s.batch);
     if (tiles > static_cast<double>(max_blocks)) continue;
     result.push_back(c);
     // Slices of K until the device is full once.
@@ -219,8 +219,7 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   const double element = static_cast<double>(types::byte_size(c.b_dtype));
   const auto k = static_cast<double>(base::ceil_div<int64_t>(p.shape.k, c.k_split));
   const auto tiles_m = static_cast<double>(base::ceil_div<int64_t>(p.shape.m, c.tile_m));
-  const double units =
-      static_cast<double>(p.shape.batch * base::ceil_div<int64_t>(p.root_cols(), c.piece_cols)) * tiles_m * c.k_split;
+  const double units = static_cast<double>(p.shape.batch * p.column_tiles(c.piece_cols)) * tiles_m * c.k_split;
   const double slots = p.gpu.sms * resident(p.epilogue, shape, c), waves = std::ceil(units / slots);
   const double element_a = p.shape.a_made ? p.shape.a_read_bytes : element;
   const double element_b = p.shape.b_made ? p.shape.b_read_bytes : element;

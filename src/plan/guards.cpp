@@ -82,6 +82,26 @@ bool same_element(const EpilogueProgram& program, const Operand& load, const Ope
 
 bool may_be_in_place(const EpilogueProgram& program, bool batched, uint32_t input, uint32_t output) {
   if (program.factors_read(input)) return false;  // by all tiles
+  if (!program.spaces.empty()) {                  // what is one element in a product's tile is another one in another's
+    const auto touches = [&](const EpilogueProgram& own, uint32_t argument) {
+      const package::Phase& phase = own.phases[0];
+      return std::any_of(
+                 phase.stores.begin(), phase.stores.end(),
+                 [&](const package::Store& store) { return own.operands[store.operand].argument == argument; }) ||
+             std::any_of(phase.insts.begin(), phase.insts.end(), [&](const package::Inst& inst) {
+               return (inst.kind == package::Inst::Kind::Load || inst.kind == package::Inst::Kind::LoadAt) &&
+                      own.operands[inst.index].argument == argument;
+             });
+    };
+    bool written = false;
+    for (size_t p = 0; p < program.spaces.size(); ++p) {
+      const EpilogueProgram own = package::program_of(program, p);
+      const bool reads = touches(own, input), writes = touches(own, output);
+      if (reads && !writes) return false;
+      if (writes && (std::exchange(written, true) || !may_be_in_place(own, batched, input, output))) return false;
+    }
+    return true;
+  }
   std::vector<const Operand*> stores;
   size_t first_store = program.phases.size();
   for (size_t p = 0; p < program.phases.size(); ++p) {
@@ -110,8 +130,8 @@ bool may_be_in_place(const EpilogueProgram& program, bool batched, uint32_t inpu
 bool may_be_in_place_of_one(const EpilogueProgram& program, uint32_t input, uint32_t output) {
   const auto &from = program.arguments[input], &to = program.arguments[output];
   const auto is_one = [](const types::Dim& dim) { return dim == types::Dim::constant(1); };
-  return program.phases.size() == 1 && !program.factors_read(input) && to.is_output && from.dtype == to.dtype &&
-         from.shape == to.shape && std::all_of(to.shape.begin(), to.shape.end(), is_one);
+  return program.phases.size() == 1 && program.spaces.empty() && !program.factors_read(input) && to.is_output &&
+         from.dtype == to.dtype && from.shape == to.shape && std::all_of(to.shape.begin(), to.shape.end(), is_one);
 }
 
 namespace {

@@ -100,7 +100,7 @@ std::vector<GpuGemmConfig> all_configurations(const HipMatrixFamily& family, con
         least = std::min<int64_t>(least, c.shared_bytes);
         continue;
       }
-      const double tiles = static_cast<double>(times_up(s.m, tile.m)) * static_cast<double>(times_up(cols, width)) *
+      const double tiles = static_cast<double>(times_up(s.m, tile.m)) * static_cast<double>(p.column_tiles(width)) *
                            static_cast<double>(s.batch);
       if (tiles * c.threads > static_cast<double>(hip_grid_threads) || times_up(s.k, c.tile_k) > hip_steps) continue;
       result.push_back(c);

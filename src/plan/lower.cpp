@@ -66,6 +66,15 @@ Result<void> Lowering::find_roots() {
   if (rank > 1) root_at_[rank - 2] = Index::axis(Axis::Row, rows_);
   root_at_[rank - 1] = Index::axis(Axis::Col, cols_);
   CODETTA_CHECK_OK(find_split());
+  if (ways_ == 1 && scope_.ways > 1) {
+    if (cols_ == 0 || cols_ % (scope_.ways * scope_.chunk) != 0) {
+      return reject(diag::Code::split_unsupported, *matmul_, "the columns of this product are not split as others are")
+          .reason(fmt::format("{} columns, and others are split in {} parts by chunks of {}",
+                              root_shape_.back().to_string(), scope_.ways, scope_.chunk))
+          .help("nothing is wrong: it is computed by itself");
+    }
+    ways_ = scope_.ways, chunk_ = scope_.chunk;
+  }
   cols_ /= ways_;
   extents_[1] = rank > 1 ? root_shape_[rank - 2] : Dim::constant(1);
   extents_[2] = ways_ == 1 ? root_shape_[rank - 1] : Dim::constant(cols_);

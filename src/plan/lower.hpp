@@ -65,6 +65,9 @@ struct LoweringScope {
   std::vector<Output> outputs;
   // Products that are computed beside the region's own: of the same A, and of the same type.
   std::vector<ir::NodeId> more_products{};
+  // How columns are split where nothing behind the product splits them: in `ways` parts by chunks; 1: they are not.
+  int32_t ways = 1;
+  int64_t chunk = 0;
   // sum(exp(x - max(x))) of rows of one value becomes a reduction of x beside its largest
   // (package::ReduceKind::SumExp), with no phase between them.
   bool sums_exponents = false;
@@ -92,6 +95,12 @@ Result<Lowered> lower_epilogue(const ir::Graph& graph, ir::NodeId matmul, const 
 // The same for a part of a program. Where it fails and `failed` is given, it says which node is to blame.
 Result<Lowered> lower_region(const ir::Graph& graph, ir::NodeId matmul, const LoweringScope& scope,
                              ir::NodeId* failed = nullptr);
+// Products of one A whose numbers of columns differ, each with what follows it alone: one program, in which each has a
+// root space (package::EpilogueProgram::spaces). `products` are those of the scope, whose more_products are not looked
+// at. Errors: as above; E0308 where a value needs two of them, where something is reduced, and where columns are split
+// in several ways.
+Result<Lowered> lower_products(const ir::Graph& graph, const std::vector<ir::NodeId>& products,
+                               const LoweringScope& scope, ir::NodeId* failed = nullptr);
 // Work without a product. The root space is that of the largest reduction's operand, else of the largest output; dims
 // fold to [batch, rows, cols] such that reductions are over rows, columns, items or everything.
 Result<LoweredMap> lower_map(const ir::Graph& graph, const LoweringScope& scope, ir::NodeId* failed = nullptr);

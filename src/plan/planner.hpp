@@ -93,6 +93,10 @@ class ProgramPlanner {
   std::optional<double> store_factors(KernelRegion& region) const;
   [[nodiscard]] std::optional<Rejection> better_apart(const GraphScope& scope, const KernelRegion& region,
                                                       const Candidate& together) const;
+  // Of products that differ in columns, without what follows them: what one kernel takes, and what several do; nothing
+  // where no kernel computes them. ----- products_apart.cpp
+  [[nodiscard]] std::optional<double> apart_us(const GraphScope& scope, const KernelRegion& region) const;
+  [[nodiscard]] std::optional<Rejection> refuses_spaces(const GraphScope& scope, KernelRegion region) const;
   [[nodiscard]] std::optional<Rejection> better_in_front(const GraphScope& scope, const KernelRegion& region,
                                                          const Candidate& inside,
                                                          const StatisticsCosts& statistics_us) const;

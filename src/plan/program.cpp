@@ -103,6 +103,9 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   options.whole_when_empty = alignment_ == Alignment::Empty;
   options.inside = !cpu && !options.whole_when_empty;  // there is hardly anything to be computed
   options.together = options.prologues = cpu || options.inside;
+  // On a CPU a launch costs next to nothing, and each product has threads enough by itself.
+  if (gpu && options.together)
+    options.spaces = [this, &scope](const KernelRegion& region) { return refuses_spaces(scope, region); };
   CODETTA_TRY(options.hooks, hooks_of(graph));
   options.devices = scope.devices;
   options.size = [this](const Dim& dim) { return hint(dim); };
@@ -377,30 +380,6 @@ std::optional<Rejection> ProgramPlanner::better_behind(const GraphScope& scope, 
       graph.span(behind->nodes[0])};
 }
 
-// Whether a value is stored that needs the accumulators of more than one product.
-static bool products_meet(const package::EpilogueProgram& program) {
-  const auto own = static_cast<uint32_t>(program.split.own_ways());
-  std::vector<uint64_t> of_result(program.reductions.size());
-  for (size_t p = 0; p < program.phases.size(); ++p) {
-    std::vector<uint64_t> needs;
-    for (const package::Inst& inst : program.phases[p].insts) {
-      uint64_t need = 0;
-      if (inst.kind == package::Inst::Kind::Accumulator) need = uint64_t{1} << (inst.index / own);
-      if (inst.kind == package::Inst::Kind::Result) need = of_result[inst.index];
-      for (uint8_t i = 0; i < inst.arity; ++i) need |= needs[inst.in[i]];
-      needs.push_back(need);
-    }
-    for (size_t r = 0; r < program.reductions.size(); ++r) {
-      if (program.reductions[r].phase == p) of_result[r] = needs[program.reductions[r].value];
-    }
-    for (const package::Store& store : program.phases[p].stores) {
-      const uint64_t need = needs[store.value];
-      if ((need & (need - 1)) != 0) return true;
-    }
-  }
-  return false;
-}
-
 std::optional<double> ProgramPlanner::map_us(const LoweredMap& map) const {
   const MapShape shape{hint(map.batch), hint(map.rows), hint(map.cols), hinted(map.cols).has_value(),
                        map.cols.as_constant().has_value()};
@@ -446,51 +425,6 @@ std::optional<double> ProgramPlanner::store_factors(KernelRegion& region) const 
   }
   region.lowered.program.factors.clear();
   return microseconds;
-}
-
-// Why several products of one A are not one kernel: all of their results would be in memory at once, or one by one they
-// take no longer. Apart, each would store its accumulators at least, and the same work would have to be done behind
-// them; an A that several kernels read is stored once, in front of them.
-std::optional<Rejection> ProgramPlanner::better_apart(const GraphScope& within, const KernelRegion& region,
-                                                      const Candidate& together) const {
-  const ir::Graph& graph = within.graph;
-  const bool on_gpu = plan_.target.backend != Backend::cpu;
-  KernelRegion stored = region;
-  const std::optional<double> in_front = on_gpu ? store_factors(stored) : 0;
-  if (!in_front) return std::nullopt;
-  double apart = *in_front;
-  for (const CostTerm& term : together.terms) {
-    if (term.name == "epilogue") apart += term.microseconds;
-  }
-  GemmShape shape = gemm_shape(within, stored);
-  shape.n /= shape.products;
-  constexpr int64_t much_larger = 4;  // than the factor that is shared
-  if (shape.n / much_larger > shape.k && !products_meet(region.lowered.program)) {
-    return Rejection{
-        static_cast<uint16_t>(diag::Code::second_product),
-        {},
-        fmt::format("{} results of {} columns meet nowhere and would be in memory at once, to read a factor "
-                    "of {} columns once",
-                    region.more.size() + 1, shape.n, shape.k),
-        graph.span(*region.matmul)};
-  }
-  shape.products = 1;
-  LoweringScope scope;
-  scope.outputs.push_back({*region.matmul, "D", graph.type(*region.matmul).dtype});
-  const auto alone = lower_region(graph, *region.matmul, scope);
-  if (!alone) return std::nullopt;
-  const Discovery& discovery = discovered(alone->program, shape);
-  if (discovery.candidates.empty()) return std::nullopt;
-  const auto count = static_cast<double>(region.more.size() + 1);
-  apart += count * discovery.candidates[0].microseconds;
-  if (!is_apart(within, Question::Products, *region.matmul, together.microseconds, apart,
-                together.microseconds > apart))
-    return std::nullopt;
-  return Rejection{static_cast<uint16_t>(diag::Code::second_product),
-                   {},
-                   fmt::format("{} products of one factor as one kernel would take {:.1f} us, one by one {:.1f} us",
-                               region.more.size() + 1, together.microseconds, apart),
-                   graph.span(*region.matmul)};
 }
 
 // What a region stores without computing anything is copied, but for inputs of the program, which a kernel reads
@@ -564,7 +498,7 @@ void ProgramPlanner::add_kernel(GraphScope& scope, KernelRegion region, PlannedK
   launch.kernel = static_cast<uint32_t>(plan_.kernels.size());
   launch.batch = region.batch;
   launch.m = region.rows;
-  launch.n = region.cols * Dim::constant(static_cast<int64_t>(region.more.size() + 1));
+  launch.n = region.all_cols();
   Region& planned = kernel.region;
   planned.kind = region.matmul ? Region::Kind::Product : Region::Kind::Map;
   planned.matmul = region.matmul.value_or(region.stores[0].node);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What discovery is told of a program's products: sizes, strides and what copies can rely on.
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "base/checked.hpp"
@@ -225,6 +226,15 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   gemm.m = size(region.rows);
   const int64_t own_columns = size(region.cols);
   gemm.n = base::checked_mul(own_columns, int64_t{gemm.products}).value_or(own_columns);
+  if (region.has_spaces()) {
+    const int64_t ways = region.lowered.program.split.ways;
+    gemm.n = own_columns;
+    gemm.widths = {own_columns / ways};
+    for (const FurtherProduct& further : region.more) {
+      gemm.n = base::checked_add(gemm.n, size(further.cols)).value_or(gemm.n);
+      gemm.widths.push_back(size(further.cols) / ways);
+    }
+  }
   gemm.k = size(a_shape.back());
   gemm.a = graph.type(operands[0]).dtype;
   gemm.b = graph.type(operands[1]).dtype;
@@ -242,7 +252,7 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   };
   gemm.m_multiple = proven_alignment(region.rows, 1);
   gemm.any_m = !region.rows.is_constant();
-  gemm.any_n = !region.cols.is_constant();
+  gemm.any_n = !region.all_cols().is_constant();
   gemm.a_batch_stride = batched(a_shape) ? gemm.m * gemm.k : 0;
   gemm.b_batch_stride = batched(b_shape) ? gemm.k * own_columns : 0;
   const auto see = [&](const Factor& factor, int64_t& batch, int64_t& skip, int64_t& row, int64_t& col) {
@@ -261,6 +271,21 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
   };
   see(region.a, gemm.a_batch_stride, gemm.a_skip, gemm.a_row_stride, gemm.a_k_stride);
   see(region.b, gemm.b_batch_stride, gemm.b_skip, gemm.b_k_stride, gemm.b_col_stride);
+  // Of Bs that lie differently, since their columns are as many as they like, kernels can rely on what all have.
+  for (const FurtherProduct& further : region.more) {
+    if (!region.has_spaces()) break;
+    const int64_t columns = size(further.cols);
+    int64_t items = batched(b_shape) ? gemm.k * columns : 0, skip = 0;
+    int64_t k = further.b.transposed ? 1 : columns, col = further.b.transposed ? gemm.k : 1;
+    see(further.b, items, skip, k, col);
+    const auto meet = [](int64_t& one, int64_t other) {
+      if (one == other) return;
+      one = std::gcd(one, other);
+      if (one == 1) one = 3;  // side by side they are not
+    };
+    meet(gemm.b_batch_stride, items), meet(gemm.b_skip, skip);
+    meet(gemm.b_k_stride, k), meet(gemm.b_col_stride, col);
+  }
   // Where items are taken for further rows, it is planned so.
   const bool rows_follow = region.a.view.empty() || fold::follow(gemm.m, gemm.a_batch_stride, gemm.a_row_stride);
   if (gemm.inner == 0 && gemm.b_batch_stride == 0 && gemm.a_batch_stride != 0 && !region.a.transposed && rows_follow &&

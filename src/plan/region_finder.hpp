@@ -161,6 +161,10 @@ class RegionFinder {
   // ---- products and steps ----
   // Products of one A, of one type, that need as many others in front of them, so that none needs another.
   void find_together(const std::vector<Together>& apart);
+  // A kernel of the products of these heads, without what follows them.
+  [[nodiscard]] KernelRegion region_of(const std::vector<size_t>& heads) const;
+  // The same of products that differ in columns: of heads with one A that a kernel may share, sets of two and more.
+  std::vector<std::vector<size_t>> find_spaces(const std::vector<size_t>& heads, const std::vector<Together>& apart);
   // Whether a kernel of a GPU can read the factor as an operand.
   [[nodiscard]] bool is_operand(const Factor& factor) const;
   void dissolve(const KernelRegion& region, Rejection why);

@@ -15,6 +15,24 @@ using ir::NodeId;
 using types::Dim;
 using types::Op;
 
+KernelRegion RegionFinder::region_of(const std::vector<size_t>& heads) const {
+  const Head& head = heads_[heads[0]];
+  KernelRegion region;
+  region.matmul = head.node;
+  region.a = head.a;
+  region.b = head.b;
+  for (size_t p = 1; p < heads.size(); ++p) {
+    const Head& further = heads_[heads[p]];
+    region.more.push_back({further.node, further.b, graph_.type(further.node).shape.back()});
+  }
+  const auto& shape = graph_.type(head.node).shape;
+  region.rows = shape[shape.size() - 2];
+  region.cols = shape.back();
+  region.batch = Dim::constant(1);
+  for (size_t d = 0; d + 2 < shape.size(); ++d) region.batch = region.batch * shape[d];
+  return region;
+}
+
 Result<void> RegionFinder::find_product(size_t place) {
   const Head& last = heads_[place];
   if (last.hooked) return add_hooked(place);
@@ -22,18 +40,10 @@ Result<void> RegionFinder::find_product(size_t place) {
     add_step(place);
     return {};
   }
-  const Head& head = last.together.empty() ? last : heads_[last.together[0]];
-  const NodeId product = head.node;
-  KernelRegion region;
-  region.matmul = product;
-  region.a = head.a;
-  region.b = head.b;
+  KernelRegion region = region_of(last.together.empty() ? std::vector<size_t>{place} : last.together);
+  const NodeId product = *region.matmul;
   size_t first = product.index();
-  for (size_t p = 1; p < last.together.size(); ++p) {
-    const Head& further = heads_[last.together[p]];
-    region.more.push_back({further.node, further.b});
-    first = std::min<size_t>(first, further.node.index());
-  }
+  for (const FurtherProduct& further : region.more) first = std::min<size_t>(first, further.matmul.index());
   const auto level = static_cast<int32_t>(place);
   std::vector<NodeId> outputs;
   for (const NodeId node : of_level(level)) {
@@ -44,11 +54,6 @@ Result<void> RegionFinder::find_product(size_t place) {
   }
   region.leaves =
       leaves_of(outputs, region, [&](NodeId node) { return of_product(node) && level_[node.index()] == level; });
-  const auto& shape = graph_.type(product).shape;
-  region.rows = shape[shape.size() - 2];
-  region.cols = shape.back();
-  region.batch = Dim::constant(1);
-  for (size_t d = 0; d + 2 < shape.size(); ++d) region.batch = region.batch * shape[d];
   make_factors(region, place);
   for (const auto* factors : {&region.a_made, &region.b_made}) {
     for (const MadeFactor& made : *factors) {
@@ -96,6 +101,7 @@ Result<void> RegionFinder::lower_product(size_t place, KernelRegion region) {
   NodeId failed = product;
   const auto before = lowered_.find(key);
   auto lowered = before != lowered_.end() ? Result<Lowered>(before->second)
+                 : region.has_spaces()    ? lower_products(graph_, region.products(), scope_of(region), &failed)
                                           : lower_region(graph_, product, scope_of(region), &failed);
   if (lowered && before == lowered_.end()) lowered_.emplace(key, *lowered);
   // A reduction that runs along no axis here does not behind one of them alone either.
@@ -132,7 +138,7 @@ Result<void> RegionFinder::lower_product(size_t place, KernelRegion region) {
     }
     return {};
   }
-  if (const auto error = misses(region.lowered.program, true, region.batch, region.rows, region.cols)) {
+  if (const auto error = misses(region.lowered.program, true, region.batch, region.rows, region.all_cols())) {
     auto at = first_behind(product, true);
     if (!at) at = first_behind(product, false);
     if (at) return cut_at(product, *at, *error);

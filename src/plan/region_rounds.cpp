@@ -243,6 +243,14 @@ bool RegionFinder::take_apart(size_t place) {
   const auto is_made_or_cut = [&](size_t m) {
     return heads_[m].makes_a || heads_[m].makes_b || heads_[m].tried_behind || cut_[heads_[m].a.source.index()];
   };
+  // Of products that differ in columns those that don't are tried together next.
+  const auto type = [&](size_t m) -> const ir::TensorType& { return graph_.type(heads_[m].node); };
+  const auto alike = [&](size_t m) {
+    return std::count_if(members.begin(), members.end(), [&](size_t other) { return type(other) == type(m); });
+  };
+  if (std::any_of(members.begin(), members.end(),
+                  [&](size_t m) { return alike(m) > 1 && alike(m) < static_cast<std::ptrdiff_t>(members.size()); }))
+    return false;
   std::vector<NodeId>& behind = of_level_[place];
   // Without any left that are together, products are in the order of the graph.
   if (groups_ == 1 || furthest_ != place || decided_.count(place) != 0 ||

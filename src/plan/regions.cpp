@@ -68,6 +68,68 @@ bool RegionFinder::is_operand(const Factor& factor) const {
                      [&](const package::FactorDim& dim) { return package::dims_seen_as(dim, shape) == 1; });
 }
 
+bool KernelRegion::has_spaces() const {
+  return std::any_of(more.begin(), more.end(), [&](const FurtherProduct& one) { return !(one.cols == cols); });
+}
+
+std::vector<NodeId> KernelRegion::products() const {
+  std::vector<NodeId> all{*matmul};
+  for (const FurtherProduct& one : more) all.push_back(one.matmul);
+  return all;
+}
+
+Dim KernelRegion::all_cols() const {
+  Dim all = cols;
+  for (const FurtherProduct& one : more) all = all + one.cols;
+  return all;
+}
+
+// Products that differ in columns at most, as sets of which some do.
+std::vector<std::vector<size_t>> RegionFinder::find_spaces(const std::vector<size_t>& heads,
+                                                           const std::vector<Together>& apart) {
+  std::vector<std::vector<size_t>> sets;
+  // A view of other columns is the same view.
+  const auto one_view = [](package::FactorView a, package::FactorView b) {
+    if (!a.empty() && !b.empty()) a.back().size = b.back().size = Dim::constant(1);
+    return a == b;
+  };
+  const auto but_columns = [&](NodeId node) {
+    ir::TensorType type = graph_.type(node);
+    type.shape.back() = Dim::constant(1);
+    return type;
+  };
+  for (const size_t r : heads) {
+    const Head& head = heads_[r];
+    const auto fits = [&](const std::vector<size_t>& set) {
+      const Head& first = heads_[set[0]];
+      const auto one = graph_.operands(first.node), other = graph_.operands(head.node);
+      return set.size() < package::max_products && but_columns(first.node) == but_columns(head.node) &&
+             graph_.type(one[0]) == graph_.type(other[0]) && but_columns(one[1]) == but_columns(other[1]) &&
+             first.b.transposed == head.b.transposed && one_view(first.b.view, head.b.view) && first.a == head.a;
+    };
+    const auto found = std::find_if(sets.begin(), sets.end(), fits);
+    (found == sets.end() ? sets.emplace_back() : *found).push_back(r);
+  }
+  std::erase_if(sets, [&](const std::vector<size_t>& set) {
+    const auto type = [&](size_t r) -> const ir::TensorType& { return graph_.type(heads_[r].node); };
+    if (std::all_of(set.begin(), set.end(), [&](size_t r) { return type(r) == type(set[0]); })) return true;
+    // What did not go in one layer does not in another one either.
+    const auto alike = [&](const Together& other) {
+      return std::equal(set.begin(), set.end(), other.products.begin(), other.products.end(),
+                        [&](size_t r, NodeId node) { return type(r) == graph_.type(node); });
+    };
+    if (std::any_of(apart.begin(), apart.end(), alike)) return true;
+    auto why = options_.spaces(region_of(set));
+    if (why) {
+      const NodeId first = heads_[set[0]].node;
+      why->span = graph_.span(first);
+      notes_.push_back({first, std::string(action::products_apart), *std::move(why)});
+    }
+    return why.has_value();
+  });
+  return sets;
+}
+
 void RegionFinder::find_together(const std::vector<Together>& apart) {
   std::vector<bool> needed(graph_.size());
   for (const ir::GraphOutput& output : graph_.outputs()) needed[output.node.index()] = true;
@@ -76,20 +138,39 @@ void RegionFinder::find_together(const std::vector<Together>& apart) {
     for (NodeId source : sizes_of(NodeId(i))) needed[source.index()] = needed[source.index()] || needed[i];
   }
   // By A, device and depth.
-  std::map<std::tuple<uint32_t, bool, uint32_t, int32_t>, std::vector<std::vector<size_t>>> alike;
+  using Shared = std::tuple<uint32_t, bool, uint32_t, int32_t>;
+  std::map<Shared, std::vector<std::vector<size_t>>> alike;
+  std::map<Shared, std::vector<size_t>> heads_of;
   for (size_t r = 0; r < heads_.size(); ++r) {
     const Head& head = heads_[r];
     if (!options_.together || !head.product || !needed[head.node.index()]) continue;
     // On GPUs a factor that may be made where it is read is worth more than an A that is read once, and the B of a
     // further product is an operand of the kernel, with a stride for each axis.
     if (options_.inside && (!is_input(head.b.source) || !is_operand(head.b))) continue;
-    auto& sets = alike[{head.a.source.index(), head.a.transposed, device_of(head.node), head.depth}];
+    heads_of[{head.a.source.index(), head.a.transposed, device_of(head.node), head.depth}].push_back(r);
+  }
+  std::vector<bool> taken(heads_.size());  // by a set of products that differ in columns
+  for (const auto& [key, heads] : heads_of) {
+    if (!options_.spaces || heads.size() < 2) continue;
+    for (std::vector<size_t>& set : find_spaces(heads, apart)) {
+      for (const size_t r : set) taken[r] = true;
+      alike[key].push_back(std::move(set));
+    }
+  }
+  for (size_t r = 0; r < heads_.size(); ++r) {
+    const Head& head = heads_[r];
+    const Shared key{head.a.source.index(), head.a.transposed, device_of(head.node), head.depth};
+    const auto of = heads_of.find(key);
+    if (taken[r] || of == heads_of.end() || std::find(of->second.begin(), of->second.end(), r) == of->second.end())
+      continue;
+    auto& sets = alike[key];
     const auto fits = [&](const std::vector<size_t>& set) {
       const Head& first = heads_[set[0]];
       const auto one = graph_.operands(first.node), other = graph_.operands(head.node);
-      return set.size() < package::max_products && graph_.type(first.node) == graph_.type(head.node) &&
-             graph_.type(one[0]) == graph_.type(other[0]) && graph_.type(one[1]) == graph_.type(other[1]) &&
-             first.b.transposed == head.b.transposed && first.b.view == head.b.view && first.a == head.a;
+      return set.size() < package::max_products && !taken[set[0]] &&
+             graph_.type(first.node) == graph_.type(head.node) && graph_.type(one[0]) == graph_.type(other[0]) &&
+             graph_.type(one[1]) == graph_.type(other[1]) && first.b.transposed == head.b.transposed &&
+             first.b.view == head.b.view && first.a == head.a;
     };
     const auto found = std::find_if(sets.begin(), sets.end(), fits);
     (found == sets.end() ? sets.emplace_back() : *found).push_back(r);

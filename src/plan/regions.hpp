@@ -59,6 +59,7 @@ struct IndexRead {
 struct FurtherProduct {
   ir::NodeId matmul;
   Factor b;
+  types::Dim cols;
 };
 
 // A factor that lies nowhere as a whole: computed block by block where its product reads it.
@@ -116,6 +117,10 @@ struct KernelRegion {
   Lowered lowered;                 // arguments: leaves, then stores
   types::Dim batch, rows, cols;    // of one product, or of a map's root space
   [[nodiscard]] bool computes(ir::NodeId product) const;
+  // Whether the products have columns, and root spaces, of their own (EpilogueProgram::spaces).
+  [[nodiscard]] bool has_spaces() const;
+  [[nodiscard]] std::vector<ir::NodeId> products() const;  // matmul, then those of `more`
+  [[nodiscard]] types::Dim all_cols() const;               // of all products
 };
 
 struct ProgramRegions {
@@ -148,7 +153,10 @@ struct RegionOptions {
   // On GPUs: of sizes that may be 0 a kernel makes what it stores also where they are (package::missing_when), as far
   // as values can be stored in front of others.
   bool whole_when_empty = false;
-  bool together = false;   // products of one A are tried as one kernel
+  bool together = false;  // products of one A are tried as one kernel
+  // Why such products of different numbers of columns are not, whatever is behind them; null: they never are. Of the
+  // region its products are known, with their factors and sizes.
+  std::function<std::optional<Rejection>(const KernelRegion&)> spaces{};
   bool prologues = false;  // what is element-wise in front of B is tried where the product reads it
   // Then: in front of A, too, and by the product's own kernel, of whose program the factors are a part.
   bool inside = false;

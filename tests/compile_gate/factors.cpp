@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile_gate/factors.hpp"
 
+#include <string>
+
 #include "support/plain_store.hpp"
 #include "types/dtype.hpp"
 
@@ -89,6 +91,44 @@ package::EpilogueProgram products_of_one_a(DType dtype, DType accumulator, int32
     program.operands.push_back(std::move(operand));
   }
   program.phases[0].stores[0].value = static_cast<uint32_t>(insts.size() - 1);
+  return program;
+}
+
+package::EpilogueProgram products_with_spaces(DType dtype, DType accumulator, bool turned) {
+  package::EpilogueProgram program;
+  program.accumulator = accumulator;
+  if (turned) program.split = {2, types::Dim::constant(64), 1};
+  program.phases.push_back(package::Phase{package::Scope::Tile, true, {}, {}});
+  std::vector<Inst>& insts = program.phases[0].insts;
+  const DType type = types::compute_dtype(accumulator);
+  for (uint32_t p = 0; p < 3; ++p) {
+    const auto part = [&](uint32_t index) {
+      Inst inst;
+      inst.kind = Inst::Kind::Accumulator;
+      inst.type = inst.aux = accumulator;
+      inst.index = index;
+      return add_value(insts, inst);
+    };
+    const auto store = [&](uint32_t value) {
+      const uint32_t d = add_operand(program, "D", dtype, package::Access::Full);
+      program.operands[d].is_store = true;
+      program.arguments.back().is_output = true;
+      program.phases[0].stores.push_back({d, value});
+    };
+    Inst bias;
+    bias.kind = Inst::Kind::Load;
+    bias.index = add_operand(program, "bias", accumulator, package::Access::Row);
+    bias.type = bias.aux = type;
+    const uint32_t b = add_value(insts, bias), first = part(0);
+    store(add_op(insts, types::Op::add, type, first, b, 2));
+    if (turned) store(add_op(insts, types::Op::sub, type, first, part(1), 2));
+    program.spaces.push_back({p, turned ? 2U : 1U});
+    program.sizes.push_back(types::Dim::symbol("n" + std::to_string(p)));
+    if (p == 0) continue;
+    const uint32_t w = add_operand(program, "w", dtype, package::Access::Full);
+    program.operands[w].unit_stride = false;
+    program.more_b.push_back(w);
+  }
   return program;
 }
 

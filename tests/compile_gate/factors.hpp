@@ -14,4 +14,8 @@ package::EpilogueProgram made_factors(DType dtype, DType accumulator, bool a, bo
 // The product of the results of `count` products of one A.
 package::EpilogueProgram products_of_one_a(DType dtype, DType accumulator, int32_t count);
 
+// Three products of one A that differ in columns, each with a bias and a result of its own; `turned`: of two parts of
+// 64 columns, of which the difference is stored, too.
+package::EpilogueProgram products_with_spaces(DType dtype, DType accumulator, bool turned);
+
 }  // namespace codetta::compile_gate

@@ -265,6 +265,19 @@ class Collector {
         },
         dtype);
   }
+  // The same of columns that differ: a large product, and two small ones.
+  void add_spaces(DType dtype, bool turned) {
+    const package::EpilogueProgram program = compile_gate::products_with_spaces(dtype, DType::f32, turned);
+    add_all(
+        std::string(turned ? "turned " : "") + "products with spaces " + std::string(dtype_name(dtype)), program,
+        [&](GemmShape& shape) {
+          const int64_t columns = shape.n / (turned ? 2 : 1);
+          shape.products = 3;
+          shape.widths = {columns, columns / 4, columns / 4};
+          shape.n += shape.n / 4 * 2;
+        },
+        dtype);
+  }
   // Of all sizes and layouts, the configurations of every family that takes the problem; those of tcgen05, which have
   // not run, all of them.
   template <class F>
@@ -571,6 +584,8 @@ std::vector<Unit> all_units(std::string& problem) {
   collector.add_statistics(DType::f16);
   collector.add_made(DType::bf16, false, true, true);
   collector.add_products(DType::bf16, 3);
+  for (const bool turned : {false, true}) collector.add_spaces(DType::bf16, turned);
+  collector.add_spaces(DType::f32, false);
   collector.add_four_bits();
   collector.add_masked();
   collector.add_maps();

@@ -534,6 +534,61 @@ TEST_F(EmulatedFactors, ProductsOfOneA) {
   }
 }
 
+// Products of one A that differ in columns: a tile is one product's, of which each has an epilogue, results and tails
+// of its own.
+TEST_F(EmulatedFactors, ProductsOfOneAThatDifferInColumns) {
+  struct Case {
+    const char *parameters, *body;
+    bool few_rows;
+    Layouts layouts{};
+  };
+  const std::vector<Case> cases = {
+      {"x: bf16[5, 208], q: bf16[208, 96], k: bf16[208, 24], v: bf16[208, 24], b: f32[96]",
+       "y = x @ q + b\n    z = cast(x @ k, f16)\n    w = relu(x @ v)\n    return y, z, w", true},
+      // of 129, 17 and 1 columns, along K and across it, of few rows and of several tiles of rows
+      {"x: bf16[7, 80], q: bf16[129, 80], k: bf16[17, 80], v: bf16[1, 80], c: f32[7, 1]",
+       "y = x @ permute(q, [1, 0])\n    z = (x @ permute(k, [1, 0])) * c\n    w = silu(x @ permute(v, [1, 0]))\n    "
+       "return w, y, z",
+       true},
+      {"x: bf16[70, 72], q: bf16[72, 129], k: bf16[72, 17], v: bf16[72, 1], r: bf16[70, 17]",
+       "y = gelu(x @ q)\n    z = x @ k + r\n    w = x @ v\n    return y, z, w", false},
+      {"x: f32[33, 40], q: f32[40, 70], k: f32[40, 6]", "y = (x @ q) * 0.5\n    z = x @ k\n    return z, y", false},
+      // queries and keys are turned, values are not; keys and values go to where they are read
+      {"x: bf16[6, 64], q: bf16[64, 128], k: bf16[64, 32], v: bf16[64, 32], c: f32[6, 1, 8], s: f32[6, 1, 8]",
+       "a, b = split(reshape(x @ q, (6, 8, 16)), 2, dim=-1)\n    y = join(a * c - b * s, b * c + a * s, dim=-1)\n"
+       "    e, g = split(reshape(x @ k, (6, 2, 16)), 2, dim=-1)\n"
+       "    z = cast(permute(join(e * c - g * s, g * c + e * s, dim=-1), (1, 0, 2)), bf16)\n"
+       "    w = cast(permute(reshape(x @ v, (6, 2, 16)), (1, 2, 0)), bf16)\n    return y, z, w",
+       true},
+      // slices of one matrix, across K and along it, and a B that is one
+      {"x: bf16[9, 72], w: bf16[72, 144]",
+       "y = x @ w[:, :96]\n    z = x @ w[:, 96:128] + 1.0\n    u = x @ w[:, 128:]\n    return y, z, u", true},
+      {"x: bf16[40, 64], w: bf16[90, 64], g: f32[10]",
+       "y = (x @ permute(w[:10, :], [1, 0])) * g\n    z = x @ permute(w[10:, :], [1, 0])\n    return y, z", false},
+      // items of a batch, and items that are rows
+      {"x: f16[2, 33, 40], q: f16[2, 40, 64], k: f16[2, 40, 8]", "y = x @ q\n    z = x @ k\n    return y, z", false},
+      {"x: f16[3, 2, 64], q: f16[64, 48], k: f16[64, 16]", "y = x @ q\n    z = relu(x @ k)\n    return y, z", true},
+      // A is made
+      {"x: f32[6, 72], q: bf16[72, 88], k: bf16[72, 40]",
+       "a = cast(x * 0.5, bf16)\n    y = a @ q\n    z = a @ k\n    return y, z", true},
+      // one of them has no columns
+      {"x: bf16[5, 64], q: bf16[64, 0], k: bf16[64, 40], v: bf16[64, 8]",
+       "y = x @ q\n    z = x @ k\n    w = x @ v\n    return y, z, w", true},
+      // each B has strides of its own
+      {"x: bf16[5, 72], q: bf16[72, 88], k: bf16[72, 40]", "y = x @ q\n    z = x @ k\n    return y, z", true,
+       Layouts{{"q", {24, false}}, {"k", {8, false}}}},
+  };
+  uint64_t which = 0;
+  for (const Case& one : cases) {
+    if (!test::commit_takes(which++, 1)) continue;
+    std::set<package::GpuFamily> families{Simt};
+    const bool f32 = std::string_view(one.parameters).find("q: f32") != std::string_view::npos;
+    if (!f32 || emulated_gfx().starts_with("gfx9")) families.insert(Sm80);
+    if (one.few_rows) families.insert(Stream);
+    expect(fmt::format("def f({}):\n    {}\n", one.parameters, one.body), families, 3, one.layouts);
+  }
+}
+
 // Each B has strides of its own: rows with room behind them, and one matrix for all items beside one for each, where
 // items can't be taken for further rows.
 TEST_F(EmulatedFactors, ProductsOfOneAWithOtherStrides) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -413,6 +414,27 @@ TEST_F(HipInProcess, HeadsThatShareAreRows) {
     const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
     ASSERT_TRUE(checked) << checked.error().render();
     EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
+  }
+}
+
+// Products of one A that differ in columns, which are symbols': one compiled program for many of them, none among them.
+TEST_F(HipInProcess, ProductsOfOneAThatDifferInColumns) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const Program program = Program::parse(
+                              "def f(x: f16[\"m\", 64], q: f16[64, \"n\"], k: f16[64, \"o\"], v: f16[64, 24], b: "
+                              "f32[\"n\"]):\n    y = relu(x @ q + b)\n    z = cast(x @ k, f16) + cast(arange(o), "
+                              "f16)\n    w = x @ v\n    return y, z, w\n")
+                              .value();
+  const CompiledProgram compiled = compile(program, hip_, {{"m", 4}, {"n", 128}, {"o", 32}}, *context_).value();
+  const std::array<int64_t, 3> sizes[] = {{4, 128, 32}, {1, 1, 17}, {70, 129, 1}, {3, 40, 0}, {5, 0, 0}, {0, 16, 8}};
+  for (const auto& [m, n, o] : sizes) {
+    const auto made = test::device_arguments(program, {{"m", m}, {"n", n}, {"o", o}}, device, 3).value();
+    ASSERT_TRUE(made);
+    const auto ran = compiled.run(made->arguments);
+    ASSERT_TRUE(ran) << ran.error().render();
+    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
+    ASSERT_TRUE(checked) << checked.error().render();
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << m << ", " << n << ", " << o << ": " << checked->text;
   }
 }
 

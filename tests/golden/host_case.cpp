@@ -124,6 +124,15 @@ constexpr HostCase on_two(HostCase c) {
   return placed(c);
 }
 
+// Queries, keys and values of grouped heads: products of one A that differ in columns.
+constexpr std::string_view heads = R"(
+def heads(x: bf16[4, 256], wq: bf16[256, 512], wk: bf16[256, "n"], wv: bf16[256, 128], b: f32[512]):
+    q = x @ wq + b
+    k = x @ wk
+    v = cast(x @ wv, f16)
+    return q, k, v
+)";
+
 }  // namespace
 
 std::span<const HostCase> host_cases() {
@@ -193,6 +202,9 @@ def factors(x: f32["m", 64], g: bf16[64, 128], u: bf16[64, 128], q: i8[128, 96],
     y = h @ cast(cast(q, bf16) * s, bf16)
     return y
 )"},
+      HostCase{"kernels_cuda_heads", "cuda:sm_90a", "", "", heads, HostCase::Form::Kernels},
+      HostCase{"host_hip_heads", "hip:gfx942", "", "", heads},
+      placed(HostCase{"host_python_cuda_heads", "cuda:sm_80", "", "", heads, HostCase::Form::Python}),
       HostCase{"host_cuda_branch", "cuda:sm_90a", "", "", R"(
 def left(t: f32["m", "n"]):
     return relu(t)

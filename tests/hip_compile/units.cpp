@@ -146,6 +146,16 @@ class Collector {
                   shape.n *= count;
                 });
   }
+  void add_spaces(DType dtype, DType accumulator, bool turned) {
+    add_factors(turned ? "turned products with spaces" : "products with spaces",
+                compile_gate::products_with_spaces(dtype, accumulator, turned), dtype, accumulator,
+                [&](GemmShape& shape) {
+                  const int64_t columns = shape.n / (turned ? 2 : 1);
+                  shape.products = 3;
+                  shape.widths = {columns, columns / 4, columns / 4};
+                  shape.n += shape.n / 4 * 2;
+                });
+  }
 
   // The candidates that discovery puts first.
   void add_epilogue(const Epilogue& epilogue, DType dtype) {
@@ -298,6 +308,7 @@ std::vector<Unit> all_units(std::string& problem) {
     }
     collector.add_made(dtype, accumulator, true, true, false);
     for (const int32_t count : {2, 3}) collector.add_products(dtype, accumulator, count);
+    for (const bool turned : {false, true}) collector.add_spaces(dtype, accumulator, turned);
   }
   for (const auto& [dtype, accumulator] : {std::pair(DType::f32, DType::f32), {DType::f64, DType::f64}}) {
     collector.add_made(dtype, accumulator, true, true, false);

@@ -172,6 +172,13 @@ void products_launch(bool registered) {
        "    y = x @ permute(q, [1, 0])\n    z = x @ permute(k, [1, 0])\n    w = x @ permute(v, [1, 0])\n"
        "    return y, z, w\n",
        {{{"m", 2048}}, {{"m", 4}}}},
+      // that differ in columns, one of a symbol's, and slices of one matrix
+      {"def f(x: bf16['m', 256], q: bf16[256, 512], k: bf16[256, 'n'], v: bf16[256, 64], b: f32[512]):\n"
+       "    y = x @ q + b\n    z = x @ k\n    w = cast(x @ v, f16)\n    return y, z, w\n",
+       {{{"m", 1}, {"n", 128}}, {{"m", 5}, {"n", 24}}, {{"m", 3}, {"n", 0}}, {{"m", 0}, {"n", 64}}}},
+      {"def f(x: bf16['m', 256], w: bf16[256, 768]):\n    y = x @ w[:, :512]\n    z = relu(x @ w[:, 512:])\n"
+       "    return y, z\n",
+       {{{"m", 2}}, {{"m", 40}}}},
       {"def f(x: f32['b', 'm', 64], w: f32['b', 64, 'n']):\n    y = x @ w\n    s = sum(y, dim=-1)\n    t = max(y)\n"
        "    return y, s, t\n",
        {{{"b", 3}, {"m", 200}, {"n", 100}}, {{"b", 1}, {"m", 1}, {"n", 1}}, {{"b", 2}, {"m", 0}, {"n", 5}}}},

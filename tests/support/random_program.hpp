@@ -208,8 +208,8 @@ class Generator {
     const auto another = [&] { return x + " @ " + add_weight(dtype, weight); };
     const std::string first = another(), second = another();
     if (pick(2) == 0) return define("silu(" + first + ") * (" + second + ")", out);
-    define(first, out);
-    define(pick(2) == 0 ? second : "relu(" + second + ") - 0.5", out);
+    define(first, out), define(pick(2) == 0 ? second : "relu(" + second + ") - 0.5", out);
+    if (pick(2) == 0) weight[1] = out.back() = Dim::constant(1 + pick(options_.widths));  // columns of its own
     return pick(3) != 0 || define(another() + " * 0.25", out);
   }
 

@@ -27,8 +27,8 @@ struct MadeWeights {
   i64 k, k_end;       // of this thread's part of the first step
   bool whole = true;  // all columns of its loads exist, and whole vectors can be loaded
 
-  CODETTA_MEMBER MadeWeights(const P& params, i64 batch, i64 k_begin, i64 last, i64 col0, int warp_column, int warp_k,
-                             int lane)
+  CODETTA_MEMBER MadeWeights(const P& params, i64 batch, i64 k_begin, i64 last, i64 col0, const TileSpace&,
+                             int warp_column, int warp_k, int lane)
       : making(params, batch, S::along_k ? params.problem.n : params.problem.k), k_end(last) {
     const Problem& p = params.problem;
     const int g = lane / 4, t = lane % 4;

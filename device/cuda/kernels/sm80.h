@@ -147,7 +147,8 @@ CODETTA_FN void gemm_sm80(const P& params) {
   const int row_w = warp % S::warps_m * S::warp_m, col_w = warp / S::warps_m * S::warp_n;  // in the tile
   const BlockPlace place = place_of_block<(Config::k_split > 1)>(p, blockIdx.x);
   const u32 batch = place.batch, slice = place.slice;
-  const i64 row0 = (i64)place.tile_m * Config::tile_m, col0 = (i64)place.tile_n * S::width;
+  const TileSpace space = space_of_tile<Config, Epilogue>(params, place.tile_n);
+  const i64 row0 = (i64)place.tile_m * Config::tile_m, col0 = (i64)space.tile_n * S::width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == (u32)p.k_split ? p.k : k_begin + p.k_slice;
   const int count = (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k);
 
@@ -155,6 +156,8 @@ CODETTA_FN void gemm_sm80(const P& params) {
   using MakerB = typename MakerOfB<Epilogue>::type;
   constexpr bool makes_a = Makes<MakerA>::value, makes_b = Makes<MakerB>::value;
   constexpr int products = ProductsOf<Epilogue>::count;
+  constexpr bool spaces = SpacesOf<Epilogue>::count > 1;
+  static_assert(!spaces || !makes_b, "products with root spaces read their B from memory");
   static_assert(products == 1 || Config::alignment >= 4, "bounds are those of one B");
   // Few rows wait for B from their first stage on: it is asked for before the kernel in front has ended, and the kernel
   // behind comes near the end of K, since what that asks for would have left L2 again if it came now.
@@ -164,11 +167,13 @@ CODETTA_FN void gemm_sm80(const P& params) {
   i64* const table = (i64*)(shared + S::table_at);
   const i64 size_b = (i64)sizeof(typename Config::B);
   if constexpr (Config::ways > 1) {
-    const char* const first = (const char*)p.b + item_of_b(p, batch) * size_b;
+    const FactorB b0 = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, 0, space.product);
+    const char* const first = (const char*)b0.data;
 #pragma unroll 1
     for (int c = thread; c < Config::tile_n; c += Config::threads) {
       const i64 column = column_of_b<Config::ways, products>(p, col0 + c % S::width, c / S::width);
-      const FactorB from = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, c / S::width);
+      const FactorB from =
+          factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, c / S::width, space.product);
       table[c] = makes_b ? column : (const char*)from.data - first + column * from.col * size_b;
     }
     __syncthreads();
@@ -179,8 +184,8 @@ CODETTA_FN void gemm_sm80(const P& params) {
   using LoaderB = Loader<typename S::B, Config::alignment, Config::threads, Config::ways>;
   typename Choose<makes_a, MadeA, LoaderA>::type a(params, batch, Config::a_k_major ? p.m : p.k, k_begin, row0, p.rows,
                                                    table, thread);
-  typename Choose<makes_b, MadeB, LoaderB>::type b(params, batch, Config::b_k_major ? p.n : p.k, k_begin, col0, p.cols,
-                                                   table, thread);
+  typename Choose<makes_b, MadeB, LoaderB>::type b(params, batch, Config::b_k_major ? p.n : p.k, k_begin, col0,
+                                                   space.cols, table, thread);
   if constexpr (!makes_a) {
     constexpr int size_a = (int)sizeof(typename Config::A);
     const i64 fast_a = Config::a_k_major ? k_begin : row0, slow_a = Config::a_k_major ? row0 : k_begin;
@@ -190,16 +195,18 @@ CODETTA_FN void gemm_sm80(const P& params) {
     a.bounds(item_a, (p.m - 1) * p.a_row * size_a, (p.k - 1) * p.a_k * size_a);
   }
   if constexpr (!makes_b) {
-    i64 ld_b = (Config::b_k_major ? p.b_col : p.b_k) * size_b;
+    const FactorB b0 = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, 0, space.product);
+    i64 ld_b = (Config::b_k_major ? b0.col : b0.k) * size_b;
     if constexpr (products > 1 && !Config::b_k_major) {  // a thread brings columns of one product
       const int column = thread % LoaderB::along * LoaderB::unit / (int)size_b;
       ld_b = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, column / S::width).k * size_b;
     }
     const i64 column = Config::ways > 1 ? 0 : col0;
     const i64 fast_b = Config::b_k_major ? k_begin : column, slow_b = Config::b_k_major ? column : k_begin;
-    const char* const item_b = (const char*)p.b + item_of_b(p, batch) * size_b;
-    b.begin(item_b + fast_b * size_b + slow_b * ld_b, ld_b, p.cols - col0, thread, table);
-    b.bounds(item_b, (p.n - 1) * p.b_col * size_b, (p.k - 1) * p.b_k * size_b);
+    const char* const item_b = (const char*)b0.data;
+    const i64 columns = spaces ? space.cols * Config::ways : p.n;  // of B
+    b.begin(item_b + fast_b * size_b + slow_b * ld_b, ld_b, space.cols - col0, thread, table);
+    b.bounds(item_b, (columns - 1) * b0.col * size_b, (p.k - 1) * b0.k * size_b);
   }
   if constexpr (early) {
 #if __CUDA_ARCH__ >= 900
@@ -283,14 +290,14 @@ CODETTA_FN void gemm_sm80(const P& params) {
   T* const piece = (T*)shared;
   Tile t;
   t.acc = piece, t.acc_ld = S::piece_ld, t.acc_part_stride = S::part_stride;
-  t.batch = batch, t.thread = thread, t.threads = Config::threads, t.barrier = 0;
+  t.batch = batch, t.thread = thread, t.threads = Config::threads, t.barrier = 0, t.product = space.product;
   t.scratch = shared + S::piece_bytes;
 #pragma unroll 1
   for (int m = 0; m < Config::tile_m / Config::piece_rows; ++m) {
 #pragma unroll 1
     for (int n = 0; n < S::width / Config::piece_cols; ++n) {
       t.row = row0 + m * Config::piece_rows, t.col = col0 + n * Config::piece_cols;
-      const i64 rows = p.rows - t.row, cols = p.cols - t.col;
+      const i64 rows = p.rows - t.row, cols = space.cols - t.col;
       if (rows <= 0 || cols <= 0) continue;
       t.rows = rows < Config::piece_rows ? (i32)rows : Config::piece_rows;
       t.cols = cols < Config::piece_cols ? (i32)cols : Config::piece_cols;

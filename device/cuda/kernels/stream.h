@@ -81,16 +81,17 @@ struct Weights {
   i64 step_bytes[strides];  // from a step of the warp to its next
 
   template <class P>
-  CODETTA_MEMBER Weights(const P& params, i64 batch, i64 k_begin, i64, i64 col0, int warp_column, int warp_k,
-                         int lane) {
+  CODETTA_MEMBER Weights(const P& params, i64 batch, i64 k_begin, i64, i64 col0, const TileSpace& space,
+                         int warp_column, int warp_k, int lane) {
     const Problem& p = params.problem;
     const int g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int i = 0; i < places; ++i) {
       const int column = warp_column + i * S::block + (S::along_k ? g : g * (16 / S::size));
       const i64 root = col0 + column % S::width;
-      const i64 from = root < p.cols ? column_of_b<Config::ways, products>(p, root, column / S::width) : 0;
-      const FactorB b = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, column / S::width);
+      const i64 from = root < space.cols ? column_of_b<Config::ways, products>(p, root, column / S::width) : 0;
+      const FactorB b =
+          factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, column / S::width, space.product);
       const i64 k = k_begin + warp_k * S::step_k + (S::along_k ? t * (16 / S::size) : t * S::depth);
       at[i] = (const char*)b.data + (from * b.col + k * b.k) * S::size;
       ld[i % strides] = b.k * S::size;
@@ -271,14 +272,16 @@ CODETTA_FN void gemm_stream(const P& params) {
   const u32 outer = blockIdx.x / tiles, index = blockIdx.x - outer * tiles;
   const u32 batch = outer / (u32)p.k_split, slice = outer - batch * (u32)p.k_split;
   const u32 tile_m = index / (u32)p.tiles_n, tile_n = index - tile_m * (u32)p.tiles_n;
-  const i64 row0 = (i64)tile_m * Config::tile_m, col0 = (i64)tile_n * S::width;
+  const TileSpace space = space_of_tile<Config, Epilogue>(params, tile_n);
+  const i64 row0 = (i64)tile_m * Config::tile_m, col0 = (i64)space.tile_n * S::width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == (u32)p.k_split ? p.k : k_begin + p.k_slice;
   const int chunks = (int)((k_end - k_begin + Config::tile_k - 1) / Config::tile_k);
 
   // Steps of this warp: of all, those whose 16 bytes all exist; the others come one by one.
   constexpr int stride = S::warps_k * S::step_k;
   const i64 length = k_end - k_begin - warp_k * S::step_k;
-  const bool ragged = !S::along_k && p.cols % (16 / S::size) != 0 && k_end == p.k;  // the last row ends inside a load
+  const bool ragged =
+      !S::along_k && space.cols % (16 / S::size) != 0 && k_end == p.k;  // the last row ends inside a load
   const i64 safe = length - (ragged ? 1 : 0);
   const int steps = length <= 0 ? 0 : (int)((length - 1) / stride) + 1;
   const int whole = Makes<typename MakerOfB<Epilogue>::type>::value ? steps
@@ -289,7 +292,7 @@ CODETTA_FN void gemm_stream(const P& params) {
   constexpr bool makes_a = Makes<MakerA>::value, makes_b = Makes<MakerB>::value;
   using Weights =
       typename Choose<makes_b, stream::MadeWeights<Config, S, MakerB, P>, stream::Weights<Config, S, Epilogue>>::type;
-  Weights weights(params, batch, k_begin, k_end, col0, warp_column, warp_k, lane);
+  Weights weights(params, batch, k_begin, k_end, col0, space, warp_column, warp_k, lane);
 #if __CUDA_ARCH__ >= 900
   // Toward L2, where it does not matter who may still write B; a thread asks for 64 bytes, where loads have 16.
   const bool asks = S::along_k ? lane % 4 == 0 : lane / 4 % 4 == 0;
@@ -362,7 +365,7 @@ CODETTA_FN void gemm_stream(const P& params) {
 #pragma unroll 1
       for (int step = whole > first ? whole : first; step < steps && step < first + S::chunk_steps; ++step) {
         const i64 left = length - (i64)step * stride - (S::along_k ? lane % 4 * (16 / S::size) : lane % 4 * S::depth);
-        weights.load_some(held[0].w, left, col0, p.cols, warp_column, lane);
+        weights.load_some(held[0].w, left, col0, space.cols, warp_column, lane);
         add(held[0].w, step);
       }
     }
@@ -417,8 +420,8 @@ CODETTA_FN void gemm_stream(const P& params) {
   tile.acc = scratch, tile.acc_ld = S::piece_ld, tile.acc_part_stride = S::part_stride;
   tile.batch = batch, tile.row = row0, tile.col = col0;
   tile.rows = (i32)(p.rows - row0 < Config::tile_m ? p.rows - row0 : Config::tile_m);
-  tile.cols = (i32)(p.cols - col0 < S::width ? p.cols - col0 : S::width);
-  tile.piece_m = tile_m, tile.piece_n = tile_n;
+  tile.cols = (i32)(space.cols - col0 < S::width ? space.cols - col0 : S::width);
+  tile.piece_m = tile_m, tile.piece_n = space.tile_n, tile.product = space.product;
   tile.thread = thread, tile.threads = Config::threads, tile.barrier = 0;
   tile.scratch = shared + S::piece_bytes;
   Epilogue::template phase_0<P>(params, tile);

@@ -38,7 +38,8 @@ CODETTA_FN void gemm_simt(const P& params) {
   const int ty = multiplies ? thread / side : 0, tx = thread % side;
   const BlockPlace place = place_of_block<(Config::k_split > 1)>(p, blockIdx.x);
   const i64 batch = place.batch, slice = place.slice;
-  const i64 row0 = (i64)place.tile_m * tm, col0 = (i64)place.tile_n * width;
+  const TileSpace space = space_of_tile<Config, Epilogue>(params, place.tile_n);
+  const i64 row0 = (i64)place.tile_m * tm, col0 = (i64)space.tile_n * width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == p.k_split ? p.k : k_begin + p.k_slice;
 
   using MakerA = typename MakerOfA<Epilogue>::type;
@@ -49,11 +50,12 @@ CODETTA_FN void gemm_simt(const P& params) {
   using MadeB = typename Choose<makes_b, MadeTile<MakerB, B, T, Config::b_k_major, tn, tk, threads, Config::ways, P>,
                                 Nothing>::type;
   MadeA made_a(params, batch, row0, p.m);
-  MadeB made_b(params, batch, col0, p.cols);
+  MadeB made_b(params, batch, col0, space.cols);
   // Neighbouring threads take neighbouring elements in memory, whichever way the operand lies. In the place of rows of
   // M and N that do not exist, and of what a thread has beyond the tile, it takes others that do.
   constexpr int na = (tm * tk + threads - 1) / threads, nb = (tn * tk + threads - 1) / threads;
   constexpr int products = ProductsOf<Epilogue>::count;
+  constexpr bool several = products > 1 || SpacesOf<Epilogue>::count > 1;  // each with a B of its own
   constexpr bool ragged_a = tm * tk % threads != 0, ragged_b = tn * tk % threads != 0;
 #ifdef __HIP_PLATFORM_AMD__
   constexpr bool a_along_k = Config::a_k_major, b_along_k = Config::b_k_major;  // as planned: half of the code
@@ -90,14 +92,14 @@ CODETTA_FN void gemm_simt(const P& params) {
       continue;
     }
     const int at = b_col[i] % width;
-    const i64 column = columns.at(col0 + at < p.cols ? at : 0, b_col[i] / width);
+    const i64 column = columns.at(col0 + at < space.cols ? at : 0, b_col[i] / width);
 #else
-    const i64 root = col0 + b_col[i] % width < p.cols ? col0 + b_col[i] % width : col0;
+    const i64 root = col0 + b_col[i] % width < space.cols ? col0 + b_col[i] % width : col0;
     const i64 column = column_of_b<Config::ways, products>(p, root, b_col[i] / width);
 #endif
-    const FactorB from = factor_b<Epilogue, Config::ways, B>(params, batch, b_col[i] / width);
+    const FactorB from = factor_b<Epilogue, Config::ways, B>(params, batch, b_col[i] / width, space.product);
     b[i] = (const B*)from.data + ((k_begin + b_at[i]) * from.k + column * from.col);
-    if (products > 1 || one_column) b_k[i] = from.k;
+    if (several || one_column) b_k[i] = from.k;
   }
   T acc[16];
 #pragma unroll
@@ -113,7 +115,7 @@ CODETTA_FN void gemm_simt(const P& params) {
       held_a[i] = whole || k + a_at[i] < k_end ? (T)widen(a[i][(k - k_begin) * p.a_k]) : (T)0;
 #pragma unroll
     for (int i = 0; i < nb && !makes_b; ++i)
-      held_b[i] = whole || k + b_at[i] < k_end ? (T)widen(b[i][(k - k_begin) * (products > 1 ? b_k[i] : p.b_k)]) : (T)0;
+      held_b[i] = whole || k + b_at[i] < k_end ? (T)widen(b[i][(k - k_begin) * (several ? b_k[i] : p.b_k)]) : (T)0;
   };
   if (k_begin < k_end) fetch(k_last, false);
   for (i64 k = k_begin; k < k_end; k += tk) {  // what is brought next
@@ -168,8 +170,8 @@ CODETTA_FN void gemm_simt(const P& params) {
 #endif
     t.batch = batch, t.row = row0 + first, t.col = col0;
     t.rows = (i32)(p.rows - t.row < rows ? p.rows - t.row : rows);
-    t.cols = (i32)(p.cols - col0 < width ? p.cols - col0 : width);
-    t.piece_m = t.row / rows, t.piece_n = place.tile_n;
+    t.cols = (i32)(space.cols - col0 < width ? space.cols - col0 : width);
+    t.piece_m = t.row / rows, t.piece_n = space.tile_n, t.product = space.product;
     t.thread = thread, t.threads = threads, t.barrier = 0, t.scratch = scratch;
     Epilogue::template phase_0<P>(params, t);
     __syncthreads();

@@ -107,7 +107,8 @@ CODETTA_FN void gemm(const P& params) {
   const int row_w = wave % S::waves_m * S::wave_m, col_w = wave / S::waves_m * S::wave_n;  // in the tile
   const BlockPlace place = place_of_block<(Config::k_split > 1)>(p, blockIdx.x);
   const u32 batch = place.batch, slice = place.slice;
-  const i64 row0 = (i64)place.tile_m * Config::tile_m, col0 = (i64)place.tile_n * S::width;
+  const TileSpace space = space_of_tile<Config, Epilogue>(params, place.tile_n);
+  const i64 row0 = (i64)place.tile_m * Config::tile_m, col0 = (i64)space.tile_n * S::width;
   const i64 k_begin = slice * p.k_slice, k_end = slice + 1 == (u32)p.k_split ? p.k : k_begin + p.k_slice;
   // The last block of K comes first: it alone may be short (and where K is 0 it is empty), so that only one place asks
   // what exists along K.
@@ -126,7 +127,7 @@ CODETTA_FN void gemm(const P& params) {
   typename Choose<makes_a, MadeA, LoaderA>::type a(thread, params, batch, Config::a_k_major ? p.m : p.k, k_begin, row0,
                                                    p.rows);
   typename Choose<makes_b, MadeB, LoaderB>::type b(thread, params, batch, Config::b_k_major ? p.n : p.k, k_begin, col0,
-                                                   p.cols);
+                                                   space.cols);
   if constexpr (!makes_a) {
     a.begin(p, row0, p.rows - row0, [&](int) {
       return OperandBytes{(const char*)p.a + (item_of_a(p, batch) + k_last * p.a_k) * size, p.a_row * size,
@@ -134,8 +135,8 @@ CODETTA_FN void gemm(const P& params) {
     });
   }
   if constexpr (!makes_b) {
-    b.begin(p, col0, p.cols - col0, [&](int part) {
-      const FactorB from = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, part);
+    b.begin(p, col0, space.cols - col0, [&](int part) {
+      const FactorB from = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, part, space.product);
       return OperandBytes{(const char*)from.data + k_last * from.k * size, from.col * size, from.k * size};
     });
   }
@@ -191,13 +192,14 @@ CODETTA_FN void gemm(const P& params) {
   Tile t;
   t.acc = piece, t.acc_ld = S::piece_ld, t.acc_part_stride = S::part_stride;
   t.batch = batch, t.thread = thread, t.threads = Config::threads, t.barrier = 0, t.wide = true;
+  t.product = space.product;
   t.scratch = shared + S::piece_bytes;
 #pragma unroll 1
   for (int m = 0; m < Config::tile_m / Config::piece_rows; ++m) {
 #pragma unroll 1
     for (int n = 0; n < S::width / Config::piece_cols; ++n) {
       t.row = row0 + m * Config::piece_rows, t.col = col0 + n * Config::piece_cols;
-      const i64 rows = p.rows - t.row, cols = p.cols - t.col;
+      const i64 rows = p.rows - t.row, cols = space.cols - t.col;
       if (rows <= 0 || cols <= 0) continue;
       t.rows = rows < Config::piece_rows ? (i32)rows : Config::piece_rows;
       t.cols = cols < Config::piece_cols ? (i32)cols : Config::piece_cols;

@@ -11,6 +11,7 @@
 #include "emit/host/steps.hpp"
 #include "package/cpu_call.hpp"
 #include "package/cpu_limits.hpp"
+#include "package/factors.hpp"
 #include "package/gpu_call.hpp"
 
 namespace codetta::emit::host {
@@ -202,18 +203,25 @@ Result<void> PythonLaunches::gpu_launch(const package::LaunchKernel& s, const pa
   line(fmt::format("_launch_gpu(engine, {}, (batch, m, n, k), {},  # {}", kernel_numbers_[s.kernel],
                    expression(kernel.epilogue.split.chunk), py_comment(kernel.name)));
   indent_ += 2;
-  const auto factor = [&](uint32_t buffer, bool is_a, const char* rows, const char* cols) {
-    return fmt::format(
-        "(_factor({0}, {1}, batch, {2}, {3}, {4}), {4})", seen(buffer, is_a ? product->a_view : product->b_view),
-        (is_a ? product->a_transposed : product->b_transposed) ? "True" : "False", rows, cols, name(buffer));
+  const auto factor = [&](uint32_t buffer, bool is_a, const char* rows, const std::string& cols, size_t of = 0) {
+    return fmt::format("(_factor({0}, {1}, batch, {2}, {3}, {4}), {4})",
+                       seen(buffer, is_a ? product->a_view : package::view_of_b(*product, program, of)),
+                       (is_a ? product->a_transposed : product->b_transposed) ? "True" : "False", rows, cols,
+                       name(buffer));
   };
-  const std::string columns = products > 1 ? fmt::format("n // {}", products) : "n";
+  const auto columns = [&](size_t of) -> std::string {
+    if (program.spaces.empty()) return products > 1 ? fmt::format("n // {}", products) : "n";
+    return expression(program.sizes[program.spaces[of].columns] * Dim::constant(program.split.ways));
+  };
   line(fmt::format("{}, {},", product && !program.makes_a() ? factor(product->a, true, "m", "k") : "None",
-                   product && !program.makes_b() ? factor(product->b, false, "k", columns.c_str()) : "None"));
+                   product && !program.makes_b() ? factor(product->b, false, "k", columns(0)) : "None"));
   std::string more;
   for (size_t p = 1; p < products && !program.makes_b(); ++p)
-    more += factor(product->factor_b(p), false, "k", columns.c_str()) + ", ";
-  line(fmt::format("[{}], [{}]{})", tables.operands, tables.scalars, more.empty() ? "" : fmt::format(", [{}]", more)));
+    more += factor(product->factor_b(p), false, "k", columns(p), p) + ", ";
+  std::string widths;
+  for (const package::ProductSpace& space : program.spaces) widths += expression(program.sizes[space.columns]) + ", ";
+  line(fmt::format("[{}], [{}]{}{})", tables.operands, tables.scalars, more.empty() ? "" : fmt::format(", [{}]", more),
+                   widths.empty() ? "" : fmt::format(", [{}]", widths)));
   indent_ -= 2;
   return {};
 }

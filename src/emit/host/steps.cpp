@@ -376,19 +376,26 @@ class StepPrinter : public StepBase {
     const auto launches = launches_of(package_);
     const auto at = std::find(launches.begin(), launches.end(), &step) - launches.begin();
     out_.line("auto& one = launches.launch_", at, ";");
+    if (!program.spaces.empty()) {
+      const std::string widths = comma_list(
+          program.spaces, [&](const package::ProductSpace& space) { return number(program.sizes[space.columns]); });
+      out_.line("const Number widths[] = {", widths, "};");
+    }
     out_.line("CODETTA_OK(set_sizes(frame, ", symbol, ", one, ", number(step.batch), ", ", number(step.m), ", ",
               number(step.n), ", ", product ? number(step.product->k) : "Number(0)", ", ", number(program.split.chunk),
-              "));");
+              program.spaces.empty() ? std::string() : CodeWriter::text_of(", widths, ", program.spaces.size()), "));");
     if (product) {
       const auto factor = [&](bool is_a, uint32_t buffer, bool transposed, size_t further = 0) {
         const size_t products = is_a ? 1 : step.product->products();
-        const std::string view = seen_factor(
-            CodeWriter::text_of("v[", buffer, "]"), buffer, is_a ? step.product->a_view : step.product->b_view,
-            is_a ? "seen_a" : "seen_b" + (further == 0 ? std::string() : std::to_string(further)));
+        const std::string view =
+            seen_factor(CodeWriter::text_of("v[", buffer, "]"), buffer,
+                        is_a ? step.product->a_view : package::view_of_b(*step.product, program, further),
+                        is_a ? "seen_a" : "seen_b" + (further == 0 ? std::string() : std::to_string(further)));
         out_.line("CODETTA_OK(",
                   further == 0 ? "set_factor(frame, " : CodeWriter::text_of("check_more_b(frame, ", symbol, ", "),
                   "one, ", further == 0 ? CodeWriter::text_of(is_a, ", ") : "", view, ", ", name_of(buffer), ", ",
-                  transposed, products > 1 ? CodeWriter::text_of(", ", products) : std::string(), "));");
+                  transposed, products > 1 ? CodeWriter::text_of(", ", products) : std::string(),
+                  program.spaces.empty() || further == 0 ? std::string() : CodeWriter::text_of(", ", further), "));");
       };
       if (!program.makes_a()) factor(true, step.product->a, step.product->a_transposed);
       for (size_t p = 0; p < step.product->products() && !program.makes_b(); ++p)

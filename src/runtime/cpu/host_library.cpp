@@ -112,6 +112,15 @@ CODETTA_HOST_EXPORT bool codetta_host_gpu_sizes(const plan::Kernel* kernel, i64 
   *planned = plan::Plan();
   return plan::plan_sizes(*kernel, batch, m, n, k, chunk, *planned, *trouble);
 }
+// The same of products with root spaces of their own, of so many columns each.
+CODETTA_HOST_EXPORT bool codetta_host_gpu_spaces(const plan::Kernel* kernel, i64 batch, i64 m, i64 n, i64 k, i64 chunk,
+                                                 const i64* widths, i32 spaces, plan::Plan* planned,
+                                                 plan::Trouble* trouble) {
+  *planned = plan::Plan();
+  planned->spaces = spaces < plan::most_spaces ? spaces : plan::most_spaces;
+  for (i32 i = 0; i < planned->spaces; ++i) planned->widths[i] = widths[i];
+  return plan::plan_sizes(*kernel, batch, m, n, k, chunk, *planned, *trouble);
+}
 // Folds the batch where that can be: `a` and `operands` become those of the folded product.
 CODETTA_HOST_EXPORT bool codetta_host_gpu_product(const plan::Kernel* kernel, plan::Factor* a, const plan::Factor* b,
                                                   codetta::gpu::Operand* operands, plan::Plan* planned,

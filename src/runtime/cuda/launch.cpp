@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "diag/diagnostic.hpp"
+#include "package/factors.hpp"
 #include "package/gpu_call.hpp"
 #include "runtime/cuda/tensor_map.hpp"
 
@@ -88,14 +89,14 @@ shared::Factor Launch::factor(const Bindings& bindings, bool is_a) const {
   const package::Product& product = *step_->product;
   const package::EpilogueProgram& program = kernel_->epilogue;
   if (is_a ? program.makes_a() : program.makes_b()) return {};  // nothing lies in memory
-  return is_a ? factor_at(bindings, product.a, true) : factor_b(bindings, 0);
+  return is_a ? factor_at(bindings, product.a, true, a_plan_) : factor_b(bindings, 0);
 }
 shared::Factor Launch::factor_b(const Bindings& bindings, size_t of) const {
-  return factor_at(bindings, step_->product->factor_b(of), false);
+  return factor_at(bindings, step_->product->factor_b(of), false, b_plans_[of]);
 }
-shared::Factor Launch::factor_at(const Bindings& bindings, uint32_t buffer, bool is_a) const {
+shared::Factor Launch::factor_at(const Bindings& bindings, uint32_t buffer, bool is_a, const FactorPlan& seen) const {
   const bool transposed = is_a ? step_->product->a_transposed : step_->product->b_transposed;
-  const TensorView view = runtime::factor_of(bindings.tensors[buffer], is_a ? a_plan_ : b_plan_);
+  const TensorView view = runtime::factor_of(bindings.tensors[buffer], seen);
   const bool k_is_last = is_a != transposed;
   const int k_dim = view.rank() - (k_is_last ? 1 : 2), other_dim = view.rank() - (k_is_last ? 2 : 1);
   shared::Factor factor;
@@ -183,25 +184,30 @@ Result<Launch> Launch::planned(const package::Package& package, const package::L
     CODETTA_TRY(k, value_of(step.product->k, symbols, "K"));
   }
   CODETTA_TRY(const int64_t chunk, value_of(program.split.chunk, symbols, "the chunk of a split"));
+  CODETTA_CHECK_OK(plan_sizes(program, symbols, launch.sizes_));
+  static_assert(shared::most_spaces == package::max_products);
+  for (const package::ProductSpace& space : program.spaces) plan.widths[plan.spaces++] = launch.sizes_[space.columns];
   shared::Trouble trouble;
   if (!shared::plan_sizes(kernel, batches, m, n, k, chunk, plan, trouble)) {
     unaligned = trouble.unaligned;
     return error_of(trouble);
   }
   if (const auto& product = step.product) {
-    const auto check = [&](uint32_t buffer, bool is_a, int64_t rows, int64_t cols) -> Result<void> {
+    const auto check = [&](uint32_t buffer, bool is_a, int64_t rows, int64_t cols, size_t of = 0) -> Result<void> {
       const TensorView& lies = bindings.tensors[buffer];
-      FactorPlan& seen = is_a ? launch.a_plan_ : launch.b_plan_;
+      FactorPlan& seen = is_a ? launch.a_plan_ : launch.b_plans_[of];
+      const package::FactorView view = is_a ? product->a_view : package::view_of_b(*product, program, of);
       CODETTA_CHECK_OK(check_view(package.buffers[buffer], lies, symbols));
-      CODETTA_CHECK_OK(
-          plan_factor(package.buffers[buffer], is_a ? product->a_view : product->b_view, lies, symbols, seen));
+      CODETTA_CHECK_OK(plan_factor(package.buffers[buffer], view, lies, symbols, seen));
       return check_factor(package.buffers[buffer], runtime::factor_of(lies, seen),
                           is_a ? product->a_transposed : product->b_transposed, batches, rows, cols);
     };
+    launch.b_plans_.resize(product->products());
     if (!program.makes_a()) CODETTA_CHECK_OK(check(product->a, true, m, k));
     for (size_t i = 0; i < product->products() && !program.makes_b(); ++i) {
       const auto products = static_cast<int64_t>(product->products());
-      CODETTA_CHECK_OK(check(product->factor_b(i), false, k, n / products));
+      const int64_t columns = shared::columns_of_b(plan, products, static_cast<int32_t>(i));
+      CODETTA_CHECK_OK(check(product->factor_b(i), false, k, columns, i));
       if (i > 0 && !shared::check_factor(kernel, launch.factor_b(bindings, i), false, trouble)) {
         unaligned = trouble.unaligned;
         return error_of(trouble);
@@ -215,7 +221,6 @@ Result<Launch> Launch::planned(const package::Package& package, const package::L
   for (const package::Operand& operand : program.operands) {
     CODETTA_CHECK_OK(plan_operand(operand, symbols, launch.plans_.emplace_back()));
   }
-  CODETTA_CHECK_OK(plan_sizes(program, symbols, launch.sizes_));
   if (step.product) {
     shared::Factor a = launch.factor(bindings, true);
     const shared::Factor b = launch.factor(bindings, false);

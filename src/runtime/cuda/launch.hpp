@@ -81,7 +81,8 @@ class Launch {
   // Empty where the kernel makes it; of several products that of the first.
   [[nodiscard]] codetta::gpu::host::Factor factor(const Bindings& bindings, bool is_a) const;
   [[nodiscard]] codetta::gpu::host::Factor factor_b(const Bindings& bindings, size_t product) const;
-  [[nodiscard]] codetta::gpu::host::Factor factor_at(const Bindings& bindings, uint32_t buffer, bool is_a) const;
+  [[nodiscard]] codetta::gpu::host::Factor factor_at(const Bindings& bindings, uint32_t buffer, bool is_a,
+                                                     const FactorPlan& seen) const;
   [[nodiscard]] std::vector<codetta::gpu::Operand> operands(const Bindings& bindings) const;
   [[nodiscard]] const TensorView& bound(const package::Operand& operand, const Bindings& bindings) const {
     return bindings.tensors[step_->arguments[operand.argument]];
@@ -95,7 +96,8 @@ class Launch {
   codetta::gpu::host::Plan plan_;
   std::vector<OperandPlan> plans_;
   std::vector<int64_t> sizes_;
-  FactorPlan a_plan_, b_plan_;
+  FactorPlan a_plan_;
+  std::vector<FactorPlan> b_plans_;  // by product
   std::vector<Entry> entries_;
   std::vector<std::byte> parameters_;                   // Params of device/gpu/abi.h
   std::vector<codetta::gpu::host::Reserved> reserved_;  // by reduction

@@ -87,10 +87,10 @@ TEST(EpilogueProgram, SizesAsNumbers) {
   program = test::sample_program();
   EXPECT_EQ(program.encode(), bytes);
   std::string later = bytes;
-  later[0] = 7;
+  later[0] = 11;
   const auto refused = EpilogueProgram::decode(later);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().render().find("format 7, this library reads 3 to 6"), std::string::npos)
+  EXPECT_NE(refused.error().render().find("format 11, this library reads 3 to 10"), std::string::npos)
       << refused.error().render();
 }
 
@@ -340,6 +340,76 @@ EpilogueProgram with_factors(bool makes_b) {
     p.more_b = {3};
   }
   return p;
+}
+
+// Products that differ in columns: each with stores of its own.
+TEST(EpilogueProgram, ProductsWithRootSpaces) {
+  const auto make = [] {
+    EpilogueProgram p;
+    p.phases.push_back(package::Phase{package::Scope::Tile, true, {}, {}});
+    const auto one = types::Dim::constant(1);
+    const auto operand = [&](const char* name, bool stored) {
+      p.arguments.push_back({name, DType::f32, false, stored, {types::Dim::symbol("m"), types::Dim::symbol("n")}});
+      p.operands.push_back({static_cast<uint32_t>(p.arguments.size() - 1),
+                            DType::f32,
+                            package::Access::Full,
+                            stored,
+                            {{package::Axis::Row, 1, 0, 1, one}, {package::Axis::Col, 1, 0, 0, one}},
+                            {},
+                            stored});
+    };
+    for (const char* name : {"q", "k"}) operand(name, true);
+    operand("w", false);
+    p.more_b = {2};
+    Inst accumulator, negative, columns;
+    accumulator.kind = Inst::Kind::Accumulator;
+    negative.op = types::Op::neg;
+    negative.arity = 1;
+    columns.kind = Inst::Kind::ColIndex;
+    columns.type = columns.aux = DType::i64;
+    p.phases[0].insts = {accumulator, columns, negative};
+    p.phases[0].stores = {{0, 2}, {1, 0}};
+    p.sizes = {types::Dim::symbol("n"), types::Dim::constant(64)};
+    p.spaces = {{0, 1}, {1, 1}};
+    return p;
+  };
+  const EpilogueProgram program = make();
+  EXPECT_EQ(find_defect(program), std::nullopt);
+  EXPECT_EQ(EpilogueProgram::decode(program.encode()).value(), program);
+  EXPECT_EQ(program.products(), 2U);
+  EXPECT_NE(program.to_string().find("  product 1: 64 columns\n  store k"), std::string::npos) << program.to_string();
+  const EpilogueProgram first = package::program_of(program, 0), second = package::program_of(program, 1);
+  EXPECT_EQ(first.phases[0].insts.size(), 2U);
+  EXPECT_EQ(first.phases[0].stores, (std::vector<package::Store>{{0, 1}}));
+  EXPECT_EQ(second.phases[0].insts.size(), 1U);
+  EXPECT_EQ(second.phases[0].stores, (std::vector<package::Store>{{1, 0}}));
+  EXPECT_EQ(find_defect(first), std::nullopt);
+
+  const auto wrong = [&](const auto& change) {
+    EpilogueProgram p = make();
+    change(p);
+    const auto defect = find_defect(p);
+    EXPECT_NE(defect.has_value(), EpilogueProgram::decode(p.encode()).has_value());
+    return defect;
+  };
+  EXPECT_EQ(wrong([](auto& p) { p.spaces.resize(1); }), "there are root spaces of 1 products");
+  EXPECT_EQ(wrong([](auto& p) { p.spaces.push_back({0, 0}); }), "1 further factors of 3 products");
+  EXPECT_EQ(wrong([](auto& p) { p.spaces[1].columns = 2; }), "there is no size 2");
+  EXPECT_EQ(wrong([](auto& p) { p.spaces[1].stores = 2; }), "3 of 2 stores are of a product");
+  EXPECT_EQ(wrong([](auto& p) { p.more_b.clear(); }), "products with root spaces of their own have no further factor");
+  EXPECT_EQ(wrong([](auto& p) {
+              p.split = {2, types::Dim::constant(1), 2};
+            }),
+            "products with root spaces of their own are parts of a split, too");
+  EXPECT_EQ(wrong([](auto& p) {
+              p.phases[0].insts[1].kind = Inst::Kind::Extent;
+              p.phases[0].insts[1].index = 2;
+            }),
+            "a value is the columns of several root spaces");
+  EXPECT_EQ(wrong([](auto& p) {
+              p.phases.push_back({package::Scope::Whole, false, {}, {}});
+            }),
+            "products with root spaces of their own have reductions or later phases");
 }
 
 TEST(EpilogueProgram, MadeAndFurtherFactors) {

@@ -227,6 +227,27 @@ TEST(Package, FactorsInsideOfKernels) {
                     l.product->b_made = {{0, {1}}, {0, {1}}};
                   }),
             "codetta_sample_01234567 has its factor made twice");
+  // Of columns that differ: families whose tiles are one product's.
+  const auto spaces = [](Package& p, auto&) {
+    package::EpilogueProgram& program = p.kernels[0].epilogue;
+    program.split = {};
+    program.reductions.clear();
+    package::Phase& phase = program.phases.front();
+    package::Inst accumulator;
+    accumulator.kind = package::Inst::Kind::Accumulator;
+    accumulator.type = accumulator.aux = program.accumulator;
+    phase = {package::Scope::Tile, true, {accumulator}, {{phase.stores.at(0).operand, 0}}};
+    program.phases.resize(1);
+    program.sizes = {types::Dim::constant(8)};
+    program.spaces = {{0, 1}, {0, 0}};
+  };
+  EXPECT_EQ(wrong(false, spaces), "one") << "none";
+  EXPECT_EQ(wrong(false,
+                  [&](Package& p, auto& l) {
+                    spaces(p, l);
+                    gpu_of(p).family = package::GpuFamily::Sm90;
+                  }),
+            "codetta_sample_01234567 computes products of equal columns");
 }
 
 // A has a map for each item of its rows: the first in front, the others behind all others.

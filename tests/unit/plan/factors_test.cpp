@@ -509,8 +509,8 @@ TEST(GpuProducts, OfAMadeAArePricedAsTheyAreEmitted) {
 }
 
 TEST(GpuProducts, OfOtherTypesStayApart) {
-  // Other sizes; other dtypes; a B that is made where it is read.
-  for (const char* text : {"def f(x: bf16[8, 256], g: bf16[256, 64], u: bf16[256, 32]):\n"
+  // Another batch; other dtypes and a B that is made where it is read.
+  for (const char* text : {"def f(x: bf16[8, 256], g: bf16[256, 64], u: bf16[2, 256, 64]):\n"
                            "    y = x @ g\n    z = x @ u\n    return y, z\n",
                            "def f(x: bf16[8, 256], g: bf16[256, 64], u: i8[256, 64]):\n"
                            "    y = x @ g\n    z = x @ cast(u, bf16)\n    return y, z\n"}) {
