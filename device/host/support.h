@@ -396,6 +396,25 @@ Status see(View& seen, const View& view, const SeenDim (&dims)[n], const char* n
   return ok;
 }
 
+// In front of a call's work: `count` dims, `last` from the last and those around it, that a product takes for one.
+inline Status check_as_one(const View& view, i32 last, i32 count, const char* name) {
+  if (view.empty()) return ok;
+  i64 elements = 1;
+  for (i32 i = 0; i < count; ++i) elements *= view.size_from_last(last + i);
+  long long step = 0;
+  const bool even = items::as_one(view.size, view.stride, view.rank - 1 - last, elements, step);
+  return even ? ok : uneven("", view, name);
+}
+// And the leading dims of a factor. `inner`: of the factors in front; they agree on it.
+inline Status check_even(const View& view, const char* name, i64& inner) {
+  if (view.empty()) return ok;
+  items::Items items;
+  long long both = inner;
+  const bool even = items::find(view.size, view.stride, view.rank - 2, items) && items::agree(both, items);
+  inner = both;
+  return even ? ok : uneven("the leading ", view, name);
+}
+
 // `inner`: of the factors in front; they agree on it.
 inline Status check_factor(const View& view, const char* name, bool transposed, i64 batch, i64 rows, i64 cols,
                            i64& inner, i64& stride, i64& skip) {

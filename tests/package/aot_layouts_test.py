@@ -79,6 +79,29 @@ AS_ONE = """def both(x: f32["b", "m", 2, 4], w: f32[8, 6], v: f32[2, 3, 5]):
 AS_ONE_SHAPES = {"x": (3, 5, 2, 4), "w": (8, 6), "v": (2, 3, 5), "y": (15, 6), "z": (15, 5)}
 # Last, what lies evenly though not without gaps: columns side by side, rows apart.
 AS_ONE_STRIDES = {"x": [(4, 12, 60, 1), (55, 10, 4, 1), (50, 10, 4, 1)], "v": [(5, 10, 1), (24, 7, 1), (21, 7, 1)]}
+# Of sizes that are computed in front of the products, and in a loop.
+LATE = """def more(i, t):
+    return i < 2
+
+def turn(i, t):
+    k = i + 2
+    return i + 1, t + sum(ones(k, 6), dim=0, keepdim=False)
+
+def late(p: f32[4, 6], x: f32[5, 3, 4], w: donated[f32[12, 2]], a: f32[2, 3, 2, 4, 6], b: f32[2, 3, 2, 6, 5]):
+    count = sum(cast(max(p, dim=1, keepdim=False) > 0.0, i64), keepdim=False)
+    v = sum(tanh(p[:count]), dim=0, keepdim=False)
+    y = reshape(x, (5, 12)) @ w
+    z = a @ b
+    return v, y, z
+
+def inner(t: f32[6], x: f32[5, 3, 4], w: f32[12, 2], a: f32[2, 3, 2, 4, 6], b: f32[2, 3, 2, 6, 5]):
+    i, v = while_loop(more, turn, 0, t)
+    y = reshape(x, (5, 12)) @ w
+    z = a @ b
+    return v, y, z
+"""
+LATE_SHAPES = {"p": (4, 6), "x": (5, 3, 4), "w": (12, 2), "a": (2, 3, 2, 4, 6), "b": (2, 3, 2, 6, 5), "v": (6,), "y": (5, 2), "z": (2, 3, 2, 4, 5)}
+LATE_STRIDES = {"x": (4, 20, 1), "a": (24, 48, 144, 6, 1), "b": (30, 60, 180, 5, 1)}
 PYTHON_AS_ONE = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -334,6 +357,29 @@ class Layouts(unittest.TestCase):
         build(AS_ONE, "as_one")
         (WORK / "as_one_module.py").write_text(codetta("emit", WORK / "as_one.py", "--what=python").stdout)
         run(sys.executable, "-B", "-c", PYTHON_AS_ONE, WORK)
+
+    def test_factors_behind_sizes_that_the_call_computes(self):
+        """Tensors are looked at before anything has run, while another program can still take over."""
+        library = Library(build(LATE, "behind", "--function", "late", "--function", "inner")[0], "behind")
+        random.seed(9)
+        flat = {name: Laid(None, shape, [math.prod(shape[d + 1:]) for d in range(len(shape))], 0) for name, shape in LATE_SHAPES.items()}
+        for name in "pxwab":
+            for place in flat[name].places():
+                flat[name].memory[place] = random.uniform(-1, 1)
+        given = {name: one.values() for name, one in flat.items()}
+        for function in ("late", "inner"):
+            first = Laid(given["p"][:6], (6,), (1,), 0) if function == "inner" else None
+            for moved in ("", "x", "a", "b", "xab"):
+                laid = {name: first if name == "p" and first else Laid(given[name] if name in "pxwab" else None, one.shape,
+                                                                       LATE_STRIDES[name] if name in moved else one.strides, 0)
+                        for name, one in flat.items()}
+                status = library(f"{function}_tensors", (Tensor * 8)(*(t.tensor() for t in laid.values())), ctypes.c_int32(8), None,
+                                 ctypes.c_int64(0), None)
+                self.assertEqual(status, 0, f"{function}, {moved}: {library.text()}")
+                if not moved:
+                    right = {name: laid[name].values() for name in "vyz"}
+                for name in "vyz":
+                    self.assertEqual(laid[name].values(), right[name], f"{function}: {name}, {moved}")
 
     def test_rows_that_are_put_along_an_inner_dim(self):
         random.seed(7)

@@ -6,6 +6,7 @@
 
 #include "emit/host/signature.hpp"
 #include "emit/host/text.hpp"
+#include "package/factors.hpp"
 
 namespace codetta::emit::host {
 
@@ -14,6 +15,60 @@ using base::CodeWriter;
 LateParts::LateParts(CodeWriter& out, const package::Package& package, std::string frame_type, bool divided)
     : out_(out), package_(package), frame_type_(std::move(frame_type)), divided_(divided) {
   for (std::string& symbol : computed_inside(package)) inner_.insert(std::move(symbol));
+  for (std::string& symbol : computed_sizes(package)) {
+    if (inner_.count(symbol) == 0) late_.insert(std::move(symbol));
+  }
+}
+
+void LateParts::look_ahead(const package::Step& step, const std::function<void(uint32_t)>& print_fits) {
+  const auto* define = std::get_if<package::DefineSymbol>(&step);
+  const bool lists = std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
+  const bool late = define != nullptr ? late_.count(define->symbol) != 0 : lists && !inner_.empty();
+  if (!late || !std::exchange(is_ahead_, false)) return;
+  const auto look = [&](const package::StepList& list) {
+    for (const package::Step& one : list) {
+      const auto* launch = std::get_if<package::LaunchKernel>(&one);
+      if (launch != nullptr && launch->product) look_at_factors(*launch, print_fits);
+    }
+  };
+  look(package_.steps);
+  for (const package::StepList& list : package_.step_lists) look(list);
+}
+
+void LateParts::look_at_factors(const package::LaunchKernel& launch, const std::function<void(uint32_t)>& print_fits) {
+  // Of an output whose sizes are still to be computed nothing can be said.
+  const auto is_known = [this](uint32_t b) {
+    const std::vector<types::Dim>& shape = package_.buffers[b].shape;
+    return std::all_of(shape.begin(), shape.end(), [this](const types::Dim& size) {
+      const std::vector<std::string> symbols = size.symbols();
+      return std::all_of(symbols.begin(), symbols.end(),
+                         [this](const std::string& symbol) { return known_.count(symbol) != 0; });
+    });
+  };
+  const auto name_of = [this](uint32_t b) { return literal_text(package_.buffers[b].name); };
+  for (const package::DimsAsOne& dims : package::dims_as_one(package_, launch)) {
+    const std::string text = CodeWriter::text_of("check_as_one(v[", dims.buffer, "], ", int{dims.last}, ", ",
+                                                 dims.count, ", ", name_of(dims.buffer), ")");
+    if (!is_known(dims.buffer) || !looked_.insert(text).second) continue;
+    print_fits(dims.buffer);
+    out_.line("if (!frame.running) CODETTA_OK(", text, ");");
+  }
+  std::vector<uint32_t> several;  // with more than one leading dim
+  std::string all;
+  for (const uint32_t b : package::factors_read(package_, launch)) {
+    const package::Buffer& buffer = package_.buffers[b];
+    const bool of_caller =
+        buffer.role == package::Buffer::Role::Argument || buffer.role == package::Buffer::Role::Output;
+    const bool seen = !(b == launch.product->a ? launch.product->a_view : launch.product->b_view).empty();
+    if (!of_caller || seen || package::leading_dims(buffer.shape).size() < 2 || !is_known(b)) continue;
+    several.push_back(b);
+    all += CodeWriter::text_of(b, ", ");
+  }
+  if (several.empty() || !looked_.insert(all).second) return;
+  for (const uint32_t b : several) print_fits(b);
+  const auto scope = out_.block("if (!frame.running)");
+  out_.line("i64 inner = 0;");
+  for (const uint32_t b : several) out_.line("CODETTA_OK(check_even(v[", b, "], ", name_of(b), ", inner));");
 }
 
 void LateParts::wait(bool inside, const std::set<uint32_t>& fitted) {

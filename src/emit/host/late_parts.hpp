@@ -25,6 +25,10 @@ class LateParts {
   // Whether a size is read behind another one without work between them: it is known to the same function.
   [[nodiscard]] bool joins_last() { return std::exchange(at_once_, true); }
   void worked() { at_once_ = false; }
+  // In front of each step of the main list. What is behind the first of these sizes is too late to find that a tensor
+  // of the caller's lies as a product does not take it: another program could not take over when part of the work is
+  // done. So all are looked at here; `print_fits` says that a tensor has its declared dims.
+  void look_ahead(const package::Step& step, const std::function<void(uint32_t)>& print_fits);
   // In front of reading a size. `inside`: in a list of a branch or a loop, where the function ends with the list.
   // `fitted`: what has been checked by then.
   void wait(bool inside, const std::set<uint32_t>& fitted);
@@ -54,6 +58,7 @@ class LateParts {
   [[nodiscard]] bool several() const { return frame_type_ == "DevicesFrame"; }
   [[nodiscard]] bool has_bytes(const package::Pool& pool) const;
   [[nodiscard]] std::string run_text(size_t part) const;
+  void look_at_factors(const package::LaunchKernel& launch, const std::function<void(uint32_t)>& print_fits);
 
   base::CodeWriter& out_;
   const package::Package& package_;
@@ -70,6 +75,9 @@ class LateParts {
   std::vector<Inside> inside_;
   std::map<uint32_t, size_t> part_of_pool_;
   std::set<std::string> inner_, known_;  // symbols: that branches and loops define; with a value by now
+  std::set<std::string> late_;           // that the main list computes
+  std::set<std::string> looked_;         // texts of what has been looked at ahead
+  bool is_ahead_ = true;                 // of the first of these sizes
 };
 
 }  // namespace codetta::emit::host

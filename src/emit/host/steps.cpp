@@ -573,6 +573,7 @@ class StepPrinter : public StepBase {
       if (functions_) functions_->add(list, step_);
       const bool uses_pools = std::holds_alternative<package::AllocateFromPool>(step) ||
                               std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
+      if (&list == main_) parts_.look_ahead(step, [this](uint32_t buffer) { print_fits(buffer); });
       if (uses_pools) place_pools(step);
       if (!std::holds_alternative<package::DefineSymbol>(step) && !std::holds_alternative<package::Check>(step))
         parts_.worked();
