@@ -111,6 +111,13 @@ std::string StepBase::new_slice(const std::string& slice, const std::string& who
   return slice;
 }
 
+void StepBase::print_widths(const package::EpilogueProgram& program) {
+  out_.line("const Number widths[] = {",
+            comma_list(program.spaces,
+                       [&](const package::ProductSpace& space) { return number(program.sizes[space.columns]); }),
+            "};");
+}
+
 std::string StepBase::seen_factor(const std::string& tensor, uint32_t buffer, const package::FactorView& view,
                                   const std::string& seen) {
   if (view.empty()) return tensor;

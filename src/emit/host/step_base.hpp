@@ -55,6 +55,8 @@ class StepBase {
   void print_slice(const std::string& slice, const std::string& whole, uint32_t buffer);
   // Declares it, too, and gives its name.
   std::string new_slice(const std::string& slice, const std::string& whole, uint32_t buffer);
+  // "const Number widths[] = {...};": the columns of each product that has a root space of its own.
+  void print_widths(const package::EpilogueProgram& program);
   // From `pool_N`, which is placed in the memory of `frame`.
   void allocate_in(const std::string& frame, const package::AllocateFromPool& step);
   // Opens a scope that says what the buffer is, with `sizes` and, where it is not row-major, `strides`.

@@ -376,11 +376,7 @@ class StepPrinter : public StepBase {
     const auto launches = launches_of(package_);
     const auto at = std::find(launches.begin(), launches.end(), &step) - launches.begin();
     out_.line("auto& one = launches.launch_", at, ";");
-    if (!program.spaces.empty()) {
-      const std::string widths = comma_list(
-          program.spaces, [&](const package::ProductSpace& space) { return number(program.sizes[space.columns]); });
-      out_.line("const Number widths[] = {", widths, "};");
-    }
+    if (!program.spaces.empty()) print_widths(program);
     out_.line("CODETTA_OK(set_sizes(frame, ", symbol, ", one, ", number(step.batch), ", ", number(step.m), ", ",
               number(step.n), ", ", product ? number(step.product->k) : "Number(0)", ", ", number(program.split.chunk),
               program.spaces.empty() ? std::string() : CodeWriter::text_of(", widths, ", program.spaces.size()), "));");
