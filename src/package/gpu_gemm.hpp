@@ -62,8 +62,8 @@ struct GpuGemmConfig {
                             // stay on chip, and later phases are in the product's own kernel
   bool pack_a = false;      // A (B) is first copied to where the product can read it; a_k_major, b_k_major and
   bool pack_b = false;      // `alignment` then speak of the copy
-  bool even = false;  // the sizes that were planned for are whole tiles, or all but one of a hundred, so that pieces
-                      // with less are not worth code of their own for each kind of row
+  bool even = false;     // the sizes that were planned for are whole tiles, or all but one of a hundred, so that pieces
+                         // with less are not worth code of their own for each kind of row
   int32_t spread_a = 1;  // > 1, Sm90: rows of A that begin anywhere are read where they lie. Each spread_a-th of them
                          // is one of an item of a batch, and so they begin multiples of 16 bytes apart. M is a multiple
                          // of it (a guard)

@@ -63,7 +63,7 @@ class ProgramPlanner {
   [[nodiscard]] int32_t epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const;
   static void find_factor_rows(GraphScope& scope);
   [[nodiscard]] static double bytes_beside(const GraphScope& scope, const KernelRegion& region);
-  [[nodiscard]] int32_t factor_alignment(const ir::Graph& graph, const Factor& factor) const;
+  [[nodiscard]] int32_t factor_alignment(const ir::Graph& graph, const Factor& factor, bool is_a) const;
   // Of tensors of the caller's, which are row-major on Metal.
   [[nodiscard]] bool anywhere() const { return plan_.target.backend != Backend::metal && alignment_ >= Alignment::Any; }
   [[nodiscard]] bool lies_anywhere(const ir::Graph& graph, ir::NodeId source) const;

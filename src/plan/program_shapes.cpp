@@ -42,7 +42,7 @@ Dim elements_inside(const std::vector<Dim>& shape, uint8_t from_last) {
 
 // Bytes that a factor's address and those of its rows and items are multiples of. For the hinted sizes strides are
 // numbers, which the families look at themselves.
-int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& factor) const {
+int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& factor, bool is_a) const {
   const NodeId source = factor.source;
   const bool copies = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
   if (!copies) return whole_alignment;
@@ -57,6 +57,20 @@ int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& f
     found = std::min(found, proven_alignment(hinted ? Dim::constant(hint(skipped)) : skipped, element));
   }
   if (hinted) return found;
+  // One element along K, as of x[:, 1:2]: kernels take that for the adjacent ones, and what lies side by side along the
+  // other dim begins at any element.
+  const auto see_both = [&](const Dim& ks, const Dim& others, const Dim& other_stride) {
+    if (ks == one && !(others == one) && other_stride == one) found = std::min(found, static_cast<int32_t>(element));
+  };
+  if (const size_t seen = factor.view.size(); seen > 1) {
+    const package::FactorDim &k = factor.view[is_a ? seen - 1 : seen - 2],
+                             &other = factor.view[is_a ? seen - 2 : seen - 1];
+    see_both(k.size, other.size, other.scale * elements_inside(type.shape, other.dim));
+  } else if (factor.view.empty()) {
+    const bool k_last = is_a != factor.transposed;
+    const Dim &rows = type.shape[type.shape.size() - 2], &cols = type.shape.back();
+    see_both(k_last ? cols : rows, k_last ? rows : cols, k_last ? cols : one);
+  }
   for (const package::FactorDim& dim : factor.view) {
     const Dim stride = dim.scale * elements_inside(type.shape, dim.dim);
     if (!(stride == one) && !(dim.size == one)) found = std::min(found, proven_alignment(stride, element));
@@ -299,15 +313,15 @@ GemmShape ProgramPlanner::gemm_shape(const GraphScope& scope, const KernelRegion
     }
   }
   if (!gemm.a_made) {
-    gemm.a_alignment = factor_alignment(graph, region.a);
+    gemm.a_alignment = factor_alignment(graph, region.a, true);
   } else if (const auto brought = brought_for_a(region.lowered.program)) {
     const uint32_t argument = region.lowered.program.operands[*brought].argument;
-    gemm.a_alignment = factor_alignment(graph, Factor{region.leaves[region.lowered.argument_input[argument]]});
+    gemm.a_alignment = factor_alignment(graph, Factor{region.leaves[region.lowered.argument_input[argument]]}, true);
   }
   if (!gemm.b_made) {
-    gemm.b_alignment = factor_alignment(graph, region.b);
+    gemm.b_alignment = factor_alignment(graph, region.b, false);
     for (const FurtherProduct& product : region.more)
-      gemm.b_alignment = std::min(gemm.b_alignment, factor_alignment(graph, product.b));
+      gemm.b_alignment = std::min(gemm.b_alignment, factor_alignment(graph, product.b, false));
   }
   // Then only kernels fit that copy them first, or take one element at a time.
   const auto apart = [](int64_t elements) { return 2 * std::min(elements, int64_t{1} << 40) + 1; };

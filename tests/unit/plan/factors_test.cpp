@@ -386,6 +386,29 @@ TEST(GpuFactors, NormsOfManyRowsAreStored) {
   }
 }
 
+// One element along K: rows lie one element apart, however aligned the kernel for the hinted single row is.
+TEST(GpuFactors, ColumnsOfOneElementAreNotAligned) {
+  for (const char* text : {"def f(x: f32['n', 12], w: f32[1, 10]):\n    y = x[:, 11:12] @ w[:, 2:8]\n    return y\n",
+                           "def f(x: f32['n', 12], p: f32[1, 6], w: f32[1, 10]):\n    v = x[:, 11:12]\n"
+                           "    y = silu(v @ p) * (v @ w[:, 2:8])\n    return y\n",
+                           "def f(x: f32[1, 'n'], w: f32[1, 8]):\n    y = transpose(x) @ w\n    return y\n"}) {
+    const ir::Graph graph = opt::optimize(test::bind_program_text(text).value()).value().graph;
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+      for (const auto alignment : {Alignment::Proven, Alignment::Any, Alignment::Uneven, Alignment::Empty}) {
+        const Plan plan =
+            plan_program(graph, {Backend::cuda, CpuIsa::generic, arch}, {}, {{"n", 1}}, {}, alignment).value();
+        for (const PlannedKernel& kernel : plan.kernels) {
+          if (kernel.discovery.candidates.empty() || kernel.lowered.program.split.products == 0) continue;
+          const auto* config = std::get_if<package::GpuGemmConfig>(&kernel.discovery.candidates[0].config);
+          if (config == nullptr || kernel.lowered.program.makes_a()) continue;
+          EXPECT_TRUE(config->family == GpuFamily::Simt || config->pack_a || config->alignment <= 4)
+              << text << kernel.discovery.candidates[0].name << " for " << arch;
+        }
+      }
+    }
+  }
+}
+
 TEST(GpuFactors, WhatCannotBeMade) {
   // What is read by two products, reduced, or taken by indices is stored in front.
   const Plan plan = plan_of(
