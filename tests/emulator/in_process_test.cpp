@@ -475,6 +475,31 @@ TEST_F(HipInProcess, PartsOfMoreHeadsThanWereLikely) {
   }
 }
 
+// What a run resolves behind a size that it computes is looked at before: other kernels take over where those of the
+// hinted sizes do not take rows that are aligned less, or no rows at all.
+TEST_F(HipInProcess, OtherKernelsTakeOverBehindComputedSizes) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  const Program program = Program::parse(
+                              "def f(x: f16[\"m\", 64], u: f16[\"m\", 64]):\n"
+                              "    k = sum(cast(max(x, dim=1, keepdim=False) > 0.0, i64), keepdim=False)\n"
+                              "    a = cast(x @ transpose(x) * 0.125, f16)\n"
+                              "    b = cast(a * sum(tanh(x[:k]), keepdim=False), f16)\n"
+                              "    y = b @ u\n"
+                              "    t = sum(cast(max(a, dim=0, keepdim=False) > 0.0, f32), keepdim=False)\n"
+                              "    return y, a, t\n")
+                              .value();
+  const CompiledProgram compiled = compile(program, hip_, {{"m", 64}}, *context_).value();
+  for (const int64_t rows : {64, 30, 1, 0}) {
+    const auto made = test::device_arguments(program, {{"m", rows}}, device, 3).value();
+    ASSERT_TRUE(made);
+    const auto ran = compiled.run(made->arguments);
+    ASSERT_TRUE(ran) << rows << ran.error().render();
+    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
+    ASSERT_TRUE(checked) << checked.error().render();
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << rows << checked->text;
+  }
+}
+
 // Each turn reads its sizes anew, and a branch that is not taken none.
 TEST_F(HipInProcess, SizesOfBranchesAndLoops) {
   const Device device = Device::open(Backend::hip, *context_).value();

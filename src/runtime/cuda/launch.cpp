@@ -157,6 +157,12 @@ Result<LaunchRoom> Launch::room(const package::Package& package, const package::
   return room;
 }
 
+Result<void> Launch::check(const package::Package& package, const package::LaunchKernel& step, const Bindings& bindings,
+                           const Symbols& symbols, bool& unaligned) {
+  const Result<Launch> launch = planned(package, step, bindings, symbols, unaligned);
+  return launch ? Result<void>() : launch.error();
+}
+
 Result<void> Launch::plan_workspace(bool zero) {
   shared::Trouble trouble;
   reserved_.resize(kernel_->epilogue.reductions.size());

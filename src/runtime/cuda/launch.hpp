@@ -50,6 +50,9 @@ class Launch {
   // block where that decides it. Errors: E0610.
   static Result<LaunchRoom> room(const package::Package& package, const package::LaunchKernel& step,
                                  const Bindings& bindings, const Symbols& symbols, int multiprocessors);
+  // What make() says of sizes and tensors, without a device; `unaligned` as there.
+  static Result<void> check(const package::Package& package, const package::LaunchKernel& step,
+                            const Bindings& bindings, const Symbols& symbols, bool& unaligned);
   // Writes the parameters for these addresses; `counters` has counter_bytes() and `workspace` workspace_bytes, at
   // multiples of 256. Errors: E0649; `unaligned` as above.
   Result<void> resolve(const Bindings& bindings, DeviceAddress counters, DeviceAddress workspace, bool& unaligned);

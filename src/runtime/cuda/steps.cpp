@@ -467,11 +467,41 @@ void Execution::State::bring_to_declared_rank() {
 
 Result<void> Execution::State::check_late_places() {
   std::map<uint32_t, uint32_t> part_of;
+  // Temporaries lie row-major, as aligned as the workspace; of those whose sizes are still to be computed nothing is
+  // known, nor of what lies inside another one.
+  Bindings assumed = bindings;
+  std::vector<bool> is_known(package->buffers.size());
+  for (uint32_t i = 0; i < package->buffers.size(); ++i) {
+    const Buffer& buffer = package->buffers[i];
+    is_known[i] = buffer.is_scalar || !bindings.tensors[i].empty() || buffer.role == Buffer::Role::Argument ||
+                  buffer.role == Buffer::Role::Output;
+    if (buffer.is_scalar || buffer.role != Buffer::Role::Temporary || !buffer.begin.empty()) continue;
+    const auto form = form_of(*package, i, symbols);
+    if (!form) continue;
+    auto view = TensorView::make(reinterpret_cast<void*>(uintptr_t{workspace_alignment}), buffer.dtype, form->shape,
+                                 form->strides);
+    if (!view) continue;
+    assumed.tensors[i] = std::move(*view);
+    is_known[i] = true;
+  }
+  // Whether the launch takes these sizes and tensors, if they are known.
+  const auto fits_launch = [&](const package::LaunchKernel& launch) -> Result<void> {
+    const package::KernelConfig& config = package->kernels[launch.kernel].config;
+    bool known = !package::is_user(config) && !package::is_vendor(config);
+    for (const uint32_t buffer : launch.arguments) known = known && is_known[buffer];
+    if (launch.product) launch.product->each_buffer([&](uint32_t buffer) { known = known && is_known[buffer]; });
+    if (!known) return {};
+    bool other_may = false;
+    Result<void> taken = Launch::check(*package, launch, assumed, symbols, other_may);
+    return other_may ? taken : Result<void>();  // what no other kernel takes is the run's to say
+  };
   const auto check_steps = [&](std::span<const package::Step> steps) -> Result<void> {
     for (const package::Step& step : steps) {
       if (const auto* part = std::get_if<package::Reinterpret>(&step)) part_of[part->buffer] = part->source;
       const auto* launch = std::get_if<package::LaunchKernel>(&step);
-      if (launch == nullptr || !launch->product) continue;
+      if (launch == nullptr) continue;
+      CODETTA_CHECK_OK(fits_launch(*launch));
+      if (!launch->product) continue;
       CODETTA_CHECK_OK(check_callers_factors(*package, *launch, bindings.tensors));
       const auto* config = std::get_if<package::GpuGemmConfig>(&package->kernels[launch->kernel].config);
       if (config == nullptr || config->family == package::GpuFamily::Simt) continue;
