@@ -7,6 +7,8 @@ integers, and the functions here stand beside those of the epilogue language.
 import ast
 import builtins
 import contextlib
+import functools
+import inspect
 import operator
 
 import numpy as np
@@ -278,6 +280,61 @@ def device(number):
     return contextlib.nullcontext()
 
 
+def _type(annotation):
+    """(element type, sizes as texts) of f32["n", 4] and f32[()]; None of other annotations. Numbers have no brackets."""
+    if isinstance(annotation, ast.Name) and annotation.id in r.DTYPES:
+        return annotation.id, ()
+    if not isinstance(annotation, ast.Subscript):
+        return None
+    if annotation.value.id == "donated":
+        return _type(annotation.slice)
+    sizes = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+    return annotation.value.id, tuple(s.value if isinstance(s, ast.Constant) else ast.unparse(s) for s in sizes)
+
+
+def _named_sizes(name, types, values, around):
+    """What the sizes are that the types of a function's parameters name, by what is passed; checks the types."""
+    own, dims = {}, []
+    for parameter, (dtype, sizes) in types.items():
+        value = r._lift(values[parameter])
+        if len(sizes) != len(value.shape) or (dtype != value.dtype and not value.weak):
+            raise LanguageError(f"{parameter} of {name} is {value!r}, declared {dtype}{list(sizes)}")
+        dims += [(str(s), n) for s, n in zip(sizes, value.shape)]
+    unknown = {d: {n.id for n in ast.walk(ast.parse(d)) if isinstance(n, ast.Name)} - {"min", "max"} for d, _ in dims}
+    for dim, size in dims:  # those that are a name alone go first
+        if unknown[dim] == {dim}:
+            own.setdefault(dim, size)
+    for _ in dims:
+        for dim, size in dims:
+            left = [n for n in unknown[dim] if n not in own]
+            if len(left) == 1:
+                rest, one, two = (_evaluated(dim, {**own, left[0]: n}) for n in (0, 1, 2))
+                if one > rest and two - one == one - rest and (size - rest) % (one - rest) == 0 and size >= rest:
+                    own[left[0]] = (size - rest) // (one - rest)
+    for dim, size in dims:
+        if _evaluated(dim, {**around, **own}) != size:
+            raise LanguageError(f"a size of {name} is {size}, declared {dim}")
+    return own
+
+
+def _called(function, types):
+    """A function of a text as other functions call it: sizes that its types name are its own, and of what it calls."""
+    signature, names = inspect.signature(function), function.__globals__
+
+    @functools.wraps(function)
+    def call(*values, **named):
+        own = _named_sizes(function.__name__, types, signature.bind(*values, **named).arguments, names)
+        before = {n: names[n] for n in own if n in names}
+        names.update(own)
+        try:
+            return function(*values, **named)
+        finally:
+            for n in own:
+                del names[n]
+            names.update(before)
+    return call
+
+
 def load_program(text, sizes, name=None):
     """Runs a text with the names of the language and of sizes as globals: (function, its parameters' names, outputs)."""
     scope = {n: getattr(r, n) for n in r.LANGUAGE} | r.CONSTANTS | {n: globals()[n] for n in PROGRAM}
@@ -289,11 +346,15 @@ def load_program(text, sizes, name=None):
     chosen = [f for f in functions if f.name == name] if name else functions[-1:]
     if not chosen:
         raise LanguageError("the text defines no such function")
+    types = {f.name: {a.arg: _type(a.annotation) for a in f.args.args if _type(a.annotation)} for f in functions}
     for function in functions:  # types say nothing to CPython
         for argument in function.args.args:
             argument.annotation = None
     scope.update(sizes)
     exec(compile(tree, "<program>", "exec"), scope)
+    for name, own in types.items():
+        if own and name != chosen[0].name:
+            scope[name] = _called(scope[name], own)
     last = [s for s in ast.walk(chosen[0]) if isinstance(s, ast.Return)][-1].value
     names = [n.id for n in (last.elts if isinstance(last, ast.Tuple) else [last])]
     return scope[chosen[0].name], names
@@ -301,7 +362,10 @@ def load_program(text, sizes, name=None):
 
 def _evaluated(size, sizes):
     """A size that a text names, such as "n // 8", and in tuples of reshape."""
-    return eval(size, {"__builtins__": {"min": min, "max": max}}, sizes) if isinstance(size, str) else size
+    if not isinstance(size, str):
+        return size
+    least_and_most = {"min": builtins.min, "max": builtins.max}
+    return eval(size, {"__builtins__": {}}, {**sizes, **least_and_most})
 
 
 def run_program(text, operands, sizes=None, name=None):
@@ -310,7 +374,8 @@ def run_program(text, operands, sizes=None, name=None):
     function, names = load_program(text, sizes, name)
     reshape = function.__globals__["reshape"]
     function.__globals__["reshape"] = lambda x, new_shape: reshape(
-        x, tuple(_size(_evaluated(s, sizes)) for s in (new_shape if isinstance(new_shape, tuple) else (new_shape,))))
+        x, tuple(_size(_evaluated(s, function.__globals__))
+                 for s in (new_shape if isinstance(new_shape, tuple) else (new_shape,))))
     results = function(**operands)
     results = results if isinstance(results, tuple) else (results,)
     return dict(zip(names, results))

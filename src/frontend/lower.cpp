@@ -168,6 +168,8 @@ std::optional<ir::Function> Lowerer::lower(std::string_view function_name) {
     }
     declare(scope, parameter.name, builder_.parameter(std::string(text(parameter.name)), parameter.name, type), true);
   }
+  for (const ast::Function& other : module_.functions)
+    typed_calls_ = typed_calls_ || (program_ && &other != entry && has_types(other));
   active_.push_back(entry);
   run(scope, true);
   if (report_.empty()) report_unread();

@@ -515,9 +515,16 @@ Lowerer::Values Lowerer::call_helper(const PendingCall& call, const std::vector<
   Scope scope;
   scope.function = call.helper;
   scope.sizes = scope_->sizes;
+  scope.named = scope_->named;
   for (size_t i = 0; i < operands.size(); ++i) {
     const Span parameter = module_.parameters[call.helper->first_parameter + call.operand_slots[i]].name;
     declare(scope, parameter, operands[i], true);
+  }
+  if (program_ && has_types(*call.helper)) {
+    std::vector<Span> places;
+    for (const ExprId argument : call.argument_exprs) places.push_back(module_[argument].span);
+    const auto types = types_of(operands, false);
+    if (!types || !check_types(scope, *types, places)) return {ValueId()};
   }
   ++elsewhere_;
   active_.push_back(call.helper);
@@ -554,18 +561,31 @@ void Lowerer::report_unread() {
 bool Lowerer::lower_functions(PendingCall& call, const std::vector<ValueId>& operands) {
   if (call.functions.empty()) return true;
   std::vector<int> ranks;
+  std::vector<ValueId> passed;
+  std::vector<Span> places;
   for (size_t i = 0; i < operands.size(); ++i) {
-    if (call.operand_slots[i] > call.functions.back().first) ranks.push_back(builder_.rank(operands[i]));
+    if (call.operand_slots[i] < call.functions.back().first) continue;
+    ranks.push_back(builder_.rank(operands[i]));
+    passed.push_back(operands[i]);
+    places.push_back(module_[call.argument_exprs[call.operand_slots[i]]].span);
+  }
+  std::vector<ir::TensorType> types;
+  if (typed_calls_) {
+    auto known = types_of(passed, true);
+    if (!known) return false;
+    types = *std::move(known);
   }
   bool good = true;
   for (const auto& [slot, function] : call.functions) {
     const Span span = module_[call.argument_exprs[slot]].span;
-    good = lower_branch(*function, ranks, span, call.arguments[slot]) && good;
+    good = lower_branch(*function, ranks, types, places, span, call.arguments[slot]) && good;
   }
   return good;
 }
 
-bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>& ranks, Span span,
+// `types`: of what is passed, where typed_calls_ asks for them.
+bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>& ranks,
+                           const std::vector<ir::TensorType>& types, const std::vector<Span>& places, Span span,
                            CallArgument& argument) {
   if (!may_enter(function, span)) return false;
   of_branches_.insert(&function);
@@ -579,16 +599,20 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
         .help("pass one value for each of its parameters, behind the names of the functions");
     return false;
   }
+  Scope scope;
+  scope.function = &function;
+  scope.sizes = scope_->sizes;
+  scope.named = scope_->named;
+  if (has_types(function) && !check_types(scope, types, places)) return false;
   FunctionBuilder outer = std::exchange(builder_, FunctionBuilder{ir::Function{}, &report_});
+  std::unique_ptr<Typing> typing = std::exchange(typing_, nullptr);
+  std::vector<ir::TensorType> passed = std::exchange(passed_, types);
   std::vector<std::optional<uint32_t>> blocks = std::exchange(devices_, {});  // it runs where its operands lie
-  std::vector<std::optional<uint32_t>> places = std::exchange(places_, {});
+  std::vector<std::optional<uint32_t>> lying = std::exchange(places_, {});
   builder_.set_inside(outer);
   ir::Function& body = builder_.function();
   body.source = module_.source;
   body.name = text(function.name);
-  Scope scope;
-  scope.function = &function;
-  scope.sizes = scope_->sizes;
   for (uint32_t i = 0; i < function.parameter_count; ++i) {
     const Span name = module_.parameters[function.first_parameter + i].name;
     declare(scope, name, builder_.parameter(std::string(text(name)), name, ranks[i]), true);
@@ -598,7 +622,9 @@ bool Lowerer::lower_branch(const ast::Function& function, const std::vector<int>
   const Values values = run(scope, false);
   active_.pop_back();
   devices_ = std::move(blocks);
-  places_ = std::move(places);
+  places_ = std::move(lying);
+  typing_ = std::move(typing);
+  passed_ = std::move(passed);
   elsewhere_ -= outer.function().values.size();
   bool good = !values.empty() && values.size() <= max_outputs;
   if (values.size() > max_outputs) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,6 +15,7 @@
 
 #include "frontend/ast.hpp"
 #include "frontend/build.hpp"
+#include "frontend/typing.hpp"
 
 namespace codetta::frontend {
 
@@ -31,6 +33,10 @@ class Lowerer {
   // An invalid id stands for something that was reported: what uses it stays silent.
   using Values = std::vector<ValueId>;
 
+  struct NamedSize {
+    ir::Dim size;
+    diag::Span parameter;  // that says it
+  };
   struct Scope {
     const ast::Function* function = nullptr;
     std::unordered_map<std::string_view, ValueId> values;
@@ -40,6 +46,8 @@ class Lowerer {
     std::unordered_map<std::string_view, std::optional<uint32_t>> devices;  // the block in which a name was defined
     // Sizes by what texts call them: of results of this function's extern calls, and of the functions that called it.
     std::map<std::string, std::string, std::less<>> sizes;
+    // Sizes that types of parameters name, of this function where it is called, and of those that called it.
+    std::map<std::string, NamedSize, std::less<>> named;
     std::set<std::string, std::less<>> own_sizes;    // symbols of the former
     std::set<std::string, std::less<>> value_sizes;  // symbols of values that texts of sizes name
   };
@@ -89,11 +97,24 @@ class Lowerer {
                     std::string help);
   Values call(Frame& frame, const std::vector<ValueId>& operands);
   Values call_helper(const PendingCall& call, const std::vector<ValueId>& operands);
+  // Functions with types of their own (lower_typed_call.cpp): what is passed for each parameter has its type, and gives
+  // the sizes that the types name their values in this call. False, with a report.
+  [[nodiscard]] bool has_types(const ast::Function& function) const;
+  bool check_types(Scope& scope, std::span<const ir::TensorType> passed, std::span<const diag::Span> places);
+  bool check_type(const ast::Function& function, uint32_t at, const ir::TensorType& declared, bool number,
+                  const ir::TensorType& passed, diag::Span place);
+  bool name_sizes_of(Scope& scope, const std::vector<types::Shape>& declared, std::span<const ir::TensorType> passed,
+                     std::span<const diag::Span> places);
+  // Of values of the function that is being lowered. Nullopt, with a report.
+  std::optional<std::vector<ir::TensorType>> types_of(const std::vector<ValueId>& values, bool of_branch);
+  // A size of that name that a type of a parameter here says; the parameter counts as read.
+  std::optional<ir::Dim> named_size(std::string_view name);
   void find_unread(const Scope& scope);
   void report_unread();
   bool may_enter(const ast::Function& function, diag::Span span);
   bool lower_functions(PendingCall& call, const std::vector<ValueId>& operands);
-  bool lower_branch(const ast::Function& function, const std::vector<int>& ranks, diag::Span span,
+  bool lower_branch(const ast::Function& function, const std::vector<int>& ranks,
+                    const std::vector<ir::TensorType>& types, const std::vector<diag::Span>& places, diag::Span span,
                     CallArgument& argument);
 
   // sizes and subscripts (lower_subscript.cpp)
@@ -122,6 +143,9 @@ class Lowerer {
   Report& report_;
   bool program_;
   FunctionBuilder builder_{ir::Function{}, &report_};
+  std::unique_ptr<Typing> typing_;      // of builder_'s function, once it is asked for
+  std::vector<ir::TensorType> passed_;  // where that is a branch's or a loop's: the types of its parameters
+  bool typed_calls_ = false;            // whether a function beside the entry has types
   std::unordered_map<std::string_view, const ast::Function*> functions_;
   std::vector<const ast::Function*> active_;    // being inlined
   std::set<std::string, std::less<>> symbols_;  // in the types of the entry's parameters

@@ -24,7 +24,7 @@ constexpr int max_size_depth = 100;
 
 // A symbol of the entry's parameter types, or of what a function returned, that no variable hides.
 bool Lowerer::is_size(std::string_view name) const {
-  const bool own = scope_ != nullptr && scope_->sizes.contains(name);
+  const bool own = scope_ != nullptr && (scope_->sizes.contains(name) || scope_->named.contains(name));
   return (own || symbols_.find(name) != symbols_.end() || builder_.defines_by_call(name)) &&
          (scope_ == nullptr || !scope_->definitions.contains(name));
 }
@@ -71,6 +71,7 @@ std::optional<ir::Dim> Lowerer::size_part(ExprId id, bool values, int depth) {
     if (size && values) size = size_of_text(*size, expr.span);
   } else if (expr.kind == ExprKind::Name && is_size(text(expr.span))) {
     std::string symbol(text(expr.span));
+    if ((size = named_size(symbol))) return size;
     if (scope_ != nullptr) {
       if (const auto own = scope_->sizes.find(symbol); own != scope_->sizes.end()) symbol = own->second;
     }
@@ -118,6 +119,7 @@ bool Lowerer::size_is_told(Code code) {
 ir::Dim Lowerer::size_of_text(const ir::Dim& size, Span span) {
   if (scope_ == nullptr || size.is_constant()) return size;
   return types::substitute(size, [&](std::string_view symbol) -> std::optional<ir::Dim> {
+    if (auto known = named_size(symbol)) return known;
     if (symbols_.find(symbol) != symbols_.end()) return std::nullopt;
     const auto known = scope_->sizes.find(symbol);
     const auto named = [&]() -> std::optional<ir::Dim> {

@@ -29,6 +29,12 @@ diag::ErrorBuilder& Report::error(diag::Code code, const CallSite& site, std::st
   return scratch_;
 }
 
+void Report::add(const Error& error) {
+  for (const Diagnostic& diagnostic : error.diagnostics()) {
+    if (std::find(added_.begin(), added_.end(), diagnostic) == added_.end()) added_.push_back(diagnostic);
+  }
+}
+
 Error Report::finish() const {
   std::vector<const Entry*> order;
   order.reserve(entries_.size());
@@ -38,6 +44,7 @@ Error Report::finish() const {
   std::vector<Diagnostic> diagnostics;
   diagnostics.reserve(order.size());
   for (const Entry* entry : order) diagnostics.push_back(entry->builder.diagnostic());
+  diagnostics.insert(diagnostics.end(), added_.begin(), added_.end());
   return Error(std::move(diagnostics));
 }
 

@@ -25,10 +25,13 @@ class Report {
   // goes to the scratch builder.
   diag::ErrorBuilder& error(diag::Code code, const CallSite& site, std::string headline);
 
-  [[nodiscard]] bool empty() const { return entries_.empty(); }
+  // What another stage says of the text.
+  void add(const Error& error);
+
+  [[nodiscard]] bool empty() const { return entries_.empty() && added_.empty(); }
   [[nodiscard]] bool full() const { return entries_.size() >= max_diagnostics; }
   [[nodiscard]] const diag::SourceRef& source() const { return source_; }
-  // All diagnostics by position; at least one must be there.
+  // All diagnostics by position, those of other stages behind them; at least one must be there.
   [[nodiscard]] Error finish() const;
 
  private:
@@ -39,6 +42,7 @@ class Report {
   };
   diag::SourceRef source_;
   std::vector<Entry> entries_;
+  std::vector<Diagnostic> added_;
   diag::ErrorBuilder scratch_{diag::Code::internal, {}};
 };
 

@@ -7,14 +7,14 @@
 #include "types/dtype.hpp"
 
 namespace codetta::ir {
-namespace {
 
-// What a value made of literals alone becomes where it needs a type: an integer that i32 cannot hold is i64.
 DType default_dtype(const GraphBuilder& builder, NodeId weak) {
   if (types::is_float(builder.type(weak).dtype)) return DType::f32;
   const auto* literal = std::get_if<LiteralAttr>(&builder.attr(weak));
   return literal != nullptr && !holds(DType::i32, literal->i) ? DType::i64 : DType::i32;
 }
+
+namespace {
 
 // `node` with a type: a literal anew, other weak values cast.
 Result<NodeId> typed(GraphBuilder& builder, NodeId node, DType dtype) {

@@ -27,10 +27,15 @@ std::vector<Dim> index_shape(uint32_t from_end, const std::vector<Dim>& space) {
 }  // namespace
 
 ValueBinder::ValueBinder(const Function& function, GraphBuilder& builder, BindOptions options)
-    : function_(function), builder_(builder), options_(std::move(options)), slots_(function.values.size()) {}
+    : function_(function),
+      builder_(builder),
+      options_(std::move(options)),
+      slots_(function.values.size()),
+      next_(function.parameters.size()) {}
 
 Result<void> ValueBinder::run() {
-  for (size_t i = function_.parameters.size(); i < function_.values.size(); ++i) CODETTA_CHECK_OK(bind(ValueId(i)));
+  slots_.resize(function_.values.size());
+  for (; next_ < function_.values.size(); ++next_) CODETTA_CHECK_OK(bind(ValueId(next_)));
   return {};
 }
 

@@ -20,9 +20,10 @@ struct BindOptions {
 // their shape, and for index_space where none comes (outputs, reductions, layout).
 class ValueBinder {
  public:
+  // The parameters are there; values may come after each run().
   ValueBinder(const Function& function, GraphBuilder& builder, BindOptions options);
   void set(ValueId parameter, NodeId node) { slots_[parameter.index()].node = node; }
-  Result<void> run();
+  Result<void> run();                  // all values that are there and have none yet
   Result<NodeId> node(ValueId value);  // after run()
 
  private:
@@ -48,6 +49,10 @@ class ValueBinder {
   BindOptions options_;
   std::vector<Slot> slots_;
   std::vector<Space> spaces_;
+  size_t next_;  // that has not been bound
 };
+
+// What a value made of literals alone becomes where it needs a type: an integer that i32 cannot hold is i64.
+DType default_dtype(const GraphBuilder& builder, NodeId weak);
 
 }  // namespace codetta::ir

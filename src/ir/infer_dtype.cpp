@@ -28,7 +28,9 @@ Complaint needs_bool(size_t operand, const OperandFacts& facts, const OperandNam
           fmt::format("{} takes booleans but {} is {}", who, names(operand), dtype_name(facts.type->dtype)),
           fmt::format("{} has dtype {}", names(operand), dtype_name(facts.type->dtype)),
           who == "`^`" ? "write x ** y (pow in C++) for a power; `^` is the exclusive or of comparisons"
-                       : "compare first, as in `x > 0`, or cast to bool",
+          : who == "`&`" && types::is_integer(facts.type->dtype)
+              ? "compare first, as in `x > 0`; the low 4 bits of an integer are x % 16, those above them x // 16"
+              : "compare first, as in `x > 0`, or cast to bool",
           static_cast<int>(operand)};
 }
 

@@ -60,6 +60,28 @@ class ProgramReferenceTest(unittest.TestCase):
 """
         self.same(p.run_program(text, {"x": x})["y"], 2 * X + 1 + (2 * X + 1) ** 2)
 
+    def test_sizes_of_functions_that_are_called_are_their_own(self):
+        text = """def wide(x):
+    return concat(x, zeros(n, 1), dim=1)
+
+def halves(x: f32["2*n", "c"]):
+    return wide(reshape(x, (n, "2*c")))
+
+def f(x: f32["m", 4], z: f32["n", 2]):
+    a = halves(x)
+    b = halves(z)
+    return a, b
+"""
+        x, z = f32(np.arange(24.0).reshape(6, 4)), f32(np.arange(16.0).reshape(8, 2))
+        found = p.run_program(text, {"x": x, "z": z}, {"m": 6, "n": 8})
+        self.same(found["a"], np.pad(np.arange(24.0).reshape(3, 8), ((0, 0), (0, 1))))
+        self.same(found["b"], np.pad(np.arange(16.0).reshape(4, 4), ((0, 0), (0, 1))))
+        with self.assertRaises(r.LanguageError):  # five rows are no multiple of two
+            p.run_program(text, {"x": f32(np.zeros((5, 4))), "z": z}, {"m": 5, "n": 8})
+        for types in ('x: bf16["r", "c"]', 'x: f32["r"]', 'x: f32["r", "r"]', 'x: f32["r", 3]'):
+            with self.assertRaises(r.LanguageError):
+                p.run_program(f"def g({types}):\n    return x * 2\n\ndef f(x: f32[3, 4]):\n    y = g(x)\n    return y\n", {"x": f32(X)})
+
     def test_slices(self):
         x = f32(X)
         self.same(x[:, 1:3], X[:, 1:3])
