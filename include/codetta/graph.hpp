@@ -84,8 +84,9 @@ class CODETTA_API GraphValue : public detail::Traced {
 // An argument of call(): a value, a number, an option, sizes, or the types of results.
 class Argument {
  public:
+  // uint64_t: an integer from 2^63 on; smaller ones are int64_t whatever they came as.
   using Variant = std::variant<std::monostate, GraphValue, std::vector<GraphValue>, bool, int64_t, double, std::string,
-                               std::vector<int64_t>, std::vector<Size>, DType, std::vector<std::string>>;
+                               std::vector<int64_t>, std::vector<Size>, DType, std::vector<std::string>, uint64_t>;
   Argument() = default;  // None
   Argument(GraphValue value) : value_(std::move(value)) {}
   Argument(std::vector<GraphValue> values) : value_(std::move(values)) {}  // for a parameter that takes any number
@@ -103,12 +104,14 @@ class Argument {
 
  private:
   template <class T>
-  static auto widest(T number) {
+  static Variant widest(T number) {
     if constexpr (std::is_floating_point_v<T>) {
       return static_cast<double>(number);
     } else {
-      static_assert(sizeof(T) < 8 || std::is_signed_v<T>, "numbers are at most i64; convert to int64_t");
-      return static_cast<int64_t>(number);
+      static_assert(sizeof(T) <= 8, "numbers have at most 64 bits");
+      const auto integer = static_cast<int64_t>(number);
+      if (std::is_unsigned_v<T> && integer < 0) return static_cast<uint64_t>(number);
+      return integer;
     }
   }
   Variant value_;

@@ -75,13 +75,20 @@ std::optional<ir::LiteralAttr> literal_of(const Argument& argument) {
   return std::nullopt;
 }
 
+// Nullopt where it is no number.
+std::optional<ValueId> number_id(const State& state, const Argument& argument) {
+  if (const auto* large = std::get_if<uint64_t>(&argument.value())) return state->builder.unsigned_literal(*large, {});
+  const auto literal = literal_of(argument);
+  return literal ? std::optional(state->builder.literal(*literal, {})) : std::nullopt;
+}
+
 State state_of(const ValueOperand& operand) {
   const auto* value = std::get_if<GraphValue>(&operand.argument.value());
   return value == nullptr ? nullptr : GraphAccess::state(*value);
 }
 
 ValueId operand_id(const State& state, const ValueOperand& operand) {
-  if (const auto literal = literal_of(operand.argument)) return state->builder.literal(*literal, {});
+  if (const auto number = number_id(state, operand.argument)) return *number;
   return id_in(state, *std::get_if<GraphValue>(&operand.argument.value()));
 }
 
@@ -149,8 +156,8 @@ bool is_size(const Argument& argument) {
 
 std::string_view kind_of(const Argument& argument) {
   static constexpr std::array<std::string_view, std::variant_size_v<Argument::Variant>> kinds{
-      "None",   "a value",  "values", "a bool",          "an integer",   "a float",
-      "a text", "integers", "sizes",  "an element type", "several texts"};
+      "None",   "a value",  "values", "a bool",          "an integer",    "a float",
+      "a text", "integers", "sizes",  "an element type", "several texts", "an integer of u64"};
   return kinds[argument.value().index()];
 }
 
@@ -332,8 +339,8 @@ class Call {
           return std::all_of(list->begin(), list->end(), [&](const GraphValue& v) { return add_value(v); });
         }
         slot.kind = Kind::Value;
-        if (const auto literal = literal_of(argument)) {
-          slot.value = state_->builder.literal(*literal, {});
+        if (const auto number = number_id(state_, argument)) {
+          slot.value = *number;
         } else if (parameter.kind == ParameterKind::Bound && std::holds_alternative<std::monostate>(value)) {
           slot.kind = Kind::None;
         } else {
@@ -698,7 +705,7 @@ GraphValue ProgramBuilder::donated_input(const std::string& name, DType dtype, c
 GraphValue ProgramBuilder::literal(const Argument& number, CallSite at) {
   enter(state_, at);
   if (state_->builder.full()) return failed(state_);
-  return GraphAccess::make(state_, state_->builder.literal(*literal_of(number), {}));
+  return GraphAccess::make(state_, *number_id(state_, number));
 }
 
 GraphValue ProgramBuilder::call(std::string_view function, std::vector<Argument> arguments, const NamedArguments& named,

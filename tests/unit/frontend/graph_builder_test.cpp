@@ -64,6 +64,22 @@ TEST(GraphBuilderApi, IntegersOfNumbersAreExact) {
   beyond.output("y", u + (beyond.constant(INT64_MAX) + 1));
   expect_equal(beyond, "def f(x: u64[3]):\n    y = x + 9223372036854775808\n    return y\n");
 
+  ProgramBuilder given("f");  // the same as a number of C++; less than 2^63 is an i64 whatever its type
+  const auto v = given.input("x", DType::u64, {3});
+  given.output(
+      "y", v * (uint64_t{1} << 63) + given.constant(UINT64_MAX) - uint64_t{7} + call("minimum", {v, UINT64_MAX - 1}));
+  given.output("z", v + given.call("full", {UINT64_MAX, 3}, {{"dtype", DType::u64}}) - size_t{INT64_MAX});
+  expect_equal(given, R"(
+def f(x: u64[3]):
+    y = x * 9223372036854775808 + 18446744073709551615 - 7 + minimum(x, 18446744073709551614)
+    z = x + full(18446744073709551615, 3, dtype=u64) - 9223372036854775807
+    return y, z
+)");
+  ProgramBuilder exact("f");
+  const auto w = exact.input("x", DType::i64, {3});
+  exact.output("y", w + (exact.constant(UINT64_MAX) - (uint64_t{1} << 63)));
+  expect_equal(exact, "def f(x: i64[3]):\n    y = x + 9223372036854775807\n    return y\n");
+
   ProgramBuilder large("f");
   const auto z = large.input("z", DType::i64, {3});
   const GraphValue sum = large.constant(INT64_MAX) * 4;
@@ -98,6 +114,8 @@ TEST(GraphBuilderApi, ErrorsSayWhatIsWantedAndGiven) {
   const Diagnostic kind = first([](auto&, auto x) { return call("softmax", {x, "row"}); });
   EXPECT_EQ(kind.headline, "argument 'dim' of softmax is not an integer, or integers where it takes several");
   EXPECT_EQ(kind.reason, "it is a text; the function is softmax(x, dim=-1)");
+  const Diagnostic large = first([](auto&, auto x) { return call("softmax", {x, UINT64_MAX}); });
+  EXPECT_EQ(large.reason, "it is an integer of u64; the function is softmax(x, dim=-1)");
   const Diagnostic size = first([](auto& b, auto x) { return x + b.input("w", DType::f32, {"n", "8 +"}); });
   EXPECT_EQ(size.code, 144);
   EXPECT_EQ(size.reason, "the size '8 +' is no number, symbol or arithmetic on them");

@@ -107,8 +107,7 @@ TEST(Lower, IntegersBeyondI64AreUnsigned) {
   EXPECT_TRUE(same("accum + abs(-2**63)", "accum + cast(-9223372036854775808, u64)"));
   EXPECT_TRUE(same("accum + (18446744073709551615 - 2**63)", "accum + 9223372036854775807"));
   EXPECT_TRUE(same("accum + (18446744073709551615 + 1) // 2**32", "accum + 4294967296"));
-  EXPECT_TRUE(same("where(18446744073709551615 > 2**63, accum, 0.0)", "where(True, accum, 0.0)") ||
-              same("where(18446744073709551615 > 2**63, accum, 0.0)", "where(2**64 - 1 > 2**63, accum, 0.0)"));
+  EXPECT_TRUE(same("where(18446744073709551615 > 2**63, accum, 0.0)", "where(True, accum, 0.0)"));
 }
 
 TEST(Lower, InfinityAndNaN) {
