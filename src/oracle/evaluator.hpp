@@ -3,7 +3,10 @@
 // use.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "ir/analyses.hpp"
@@ -11,6 +14,38 @@
 #include "oracle/real_ops.hpp"
 
 namespace codetta::oracle {
+
+constexpr int64_t elements_at_once = int64_t{1} << 14;  // between two questions whether to go on
+
+// Calls visit(i, offset) for each element i of a space of `sizes`, with the row-major offset of the operand that
+// broadcasts to it. `goes_on(elements)` is asked in front of so many of one row; where it says no they are left out.
+template <size_t N, class Visit, class GoesOn>
+void for_each_broadcast(const Sizes& sizes, const std::array<Sizes, N>& operands, Visit&& visit, GoesOn&& goes_on) {
+  std::array<Sizes, N> strides;
+  for (size_t k = 0; k < N; ++k) strides[k] = broadcast_strides(operands[k], sizes.size());
+  const int64_t inner = sizes.empty() ? 1 : sizes.back();
+  for_each_row(sizes, [&](int64_t position, const Sizes& at) {
+    std::array<size_t, N> offset{}, step{};
+    for (size_t k = 0; k < N; ++k) {
+      int64_t base = 0;
+      for (size_t d = 0; d + 1 < sizes.size(); ++d) base += at[d] * strides[k][d];
+      offset[k] = static_cast<size_t>(base);
+      step[k] = sizes.empty() ? 0 : static_cast<size_t>(strides[k].back());
+    }
+    for (int64_t from = 0; from < inner; from += elements_at_once) {
+      const int64_t to = std::min(inner, from + elements_at_once);
+      if (!goes_on(to - from)) return;
+      for (int64_t i = from; i < to; ++i) {
+        visit(static_cast<size_t>(position + i), offset);
+        for (size_t k = 0; k < N; ++k) offset[k] += step[k];
+      }
+    }
+  });
+}
+template <size_t N, class Visit>
+void for_each_broadcast(const Sizes& sizes, const std::array<Sizes, N>& operands, Visit&& visit) {
+  for_each_broadcast<N>(sizes, operands, std::forward<Visit>(visit), [](int64_t) { return true; });
+}
 
 template <class T>
 class Evaluator {
@@ -74,6 +109,27 @@ class Evaluator {
 
   // The operand's values in `dtype`: the block itself where nothing changes, else a converted copy in `room`.
   const Block<T>& as(ir::NodeId operand, DType dtype, Block<T>& room) const;
+  // So many more elements of a value are to be evaluated. False: it was stopped, and what is left of the value does not
+  // matter, since run() tells.
+  [[nodiscard]] bool goes_on(int64_t elements) const { return problem_.pulse->beats(64 * elements); }
+  // Of a row's elements, asked in front of each.
+  [[nodiscard]] bool goes_on_at(int64_t element, int64_t row) const {
+    return element % elements_at_once != 0 || goes_on(std::min(row - element, elements_at_once));
+  }
+  // visit(from, to) of parts of 0..count, and for_each_broadcast(), while goes_on().
+  template <class Visit>
+  void each_part(size_t count, Visit&& visit) const {
+    constexpr auto step = static_cast<size_t>(elements_at_once);
+    for (size_t from = 0; from < count; from += step) {
+      const size_t to = std::min(count, from + step);
+      if (!goes_on(static_cast<int64_t>(to - from))) return;
+      visit(from, to);
+    }
+  }
+  template <size_t N, class Visit>
+  void each_element(const Sizes& sizes, const std::array<Sizes, N>& operands, Visit&& visit) const {
+    for_each_broadcast<N>(sizes, operands, std::forward<Visit>(visit), [this](int64_t n) { return goes_on(n); });
+  }
   [[nodiscard]] RealContext context(ir::Op op, DType dtype) const {
     const auto at = static_cast<size_t>(op);
     return {dtype, dtype == DType::f32 ? problem_.f32_accuracy[at] : problem_.f64_accuracy[at],
@@ -89,27 +145,5 @@ class Evaluator {
   std::map<uint32_t, std::vector<Block<T>>> results_;  // further ones, by node
   std::optional<Error> failure_;                       // the first
 };
-
-// Calls visit(i, offset) for each element i of a space of `sizes`, with the row-major offset of the operand that
-// broadcasts to it.
-template <size_t N, class Visit>
-void for_each_broadcast(const Sizes& sizes, const std::array<Sizes, N>& operands, Visit&& visit) {
-  std::array<Sizes, N> strides;
-  for (size_t k = 0; k < N; ++k) strides[k] = broadcast_strides(operands[k], sizes.size());
-  const int64_t inner = sizes.empty() ? 1 : sizes.back();
-  for_each_row(sizes, [&](int64_t position, const Sizes& at) {
-    std::array<size_t, N> offset{}, step{};
-    for (size_t k = 0; k < N; ++k) {
-      int64_t base = 0;
-      for (size_t d = 0; d + 1 < sizes.size(); ++d) base += at[d] * strides[k][d];
-      offset[k] = static_cast<size_t>(base);
-      step[k] = sizes.empty() ? 0 : static_cast<size_t>(strides[k].back());
-    }
-    for (int64_t i = 0; i < inner; ++i) {
-      visit(static_cast<size_t>(position + i), offset);
-      for (size_t k = 0; k < N; ++k) offset[k] += step[k];
-    }
-  });
-}
 
 }  // namespace codetta::oracle

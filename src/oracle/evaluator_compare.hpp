@@ -160,7 +160,7 @@ void Evaluator<T>::compare(ir::NodeId id, Block<T>& out) {
     const bool less = (both.whole == 0) != least;
     return Outcomes{behind && less, equal, behind && !less, outcomes.unordered};
   };
-  for_each_broadcast<2>(out.axes.locals(), {a.axes.locals(), b.axes.locals()}, [&](size_t i, const auto& at) {
+  each_element<2>(out.axes.locals(), {a.axes.locals(), b.axes.locals()}, [&](size_t i, const auto& at) {
     if (types::is_float(dtype)) {
       const Real<T>&x = a.reals[at[0]], &y = b.reals[at[1]];
       out.ints[i] = compared(op, narrowed(compare_reals(x, y), !x.is_nan() && !y.is_nan(), at), x.flags | y.flags);

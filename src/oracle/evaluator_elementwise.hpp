@@ -71,14 +71,16 @@ void Evaluator<T>::elementwise_real(ir::NodeId id, Block<T>& out) {
   }
   const Sizes space = out.axes.locals();
   const auto unary = [&](auto&& f) {
-    for (size_t i = 0; i < out.reals.size(); ++i) out.reals[i] = f(data[0][i]);
+    each_part(out.reals.size(), [&](size_t from, size_t to) {
+      for (size_t i = from; i < to; ++i) out.reals[i] = f(data[0][i]);
+    });
   };
   const auto binary = [&](auto&& f) {
-    for_each_broadcast<2>(space, {sizes[0], sizes[1]},
-                          [&](size_t i, const auto& at) { out.reals[i] = f(data[0][at[0]], data[1][at[1]]); });
+    each_element<2>(space, {sizes[0], sizes[1]},
+                    [&](size_t i, const auto& at) { out.reals[i] = f(data[0][at[0]], data[1][at[1]]); });
   };
   const auto ternary = [&](auto&& f) {
-    for_each_broadcast<3>(space, sizes, [&](size_t i, const auto& at) {
+    each_element<3>(space, sizes, [&](size_t i, const auto& at) {
       out.reals[i] = f(data[0][at[0]], data[1][at[1]], data[2][at[2]]);
     });
   };
@@ -158,7 +160,7 @@ void Evaluator<T>::elementwise_int(ir::NodeId id, Block<T>& out) {
     data[k] = block.ints.data();
     sizes[k] = block.axes.locals();
   }
-  for_each_broadcast<3>(out.axes.locals(), sizes, [&](size_t i, const auto& at) {
+  each_element<3>(out.axes.locals(), sizes, [&](size_t i, const auto& at) {
     Int v[3] = {};
     for (size_t k = 0; k < operands.size(); ++k) v[k] = data[k][at[k]];
     out.ints[i] = is_logical ? logical(op, v[0], v[1]) : int_arithmetic(op, {v, operands.size()}, out.dtype);
@@ -171,7 +173,7 @@ void Evaluator<T>::select(ir::NodeId id, Block<T>& out) {
   const Block<T>& condition = blocks_[graph_.operands(id)[0].index()];
   const Block<T>& x = as(graph_.operands(id)[1], out.dtype, rooms[0]);
   const Block<T>& y = as(graph_.operands(id)[2], out.dtype, rooms[1]);
-  for_each_broadcast<3>(
+  each_element<3>(
       out.axes.locals(), {condition.axes.locals(), x.axes.locals(), y.axes.locals()}, [&](size_t i, const auto& at) {
         const Int& which = condition.ints[at[0]];
         if (out.real()) {
@@ -203,7 +205,7 @@ void Evaluator<T>::dropout(ir::NodeId id, Block<T>& out) {
     for (size_t d = 0; d + 1 < axes.rank(); ++d)
       base = base * static_cast<uint64_t>(axes.full[d]) + static_cast<uint64_t>(axes.global(d, at[d]));
     const int64_t inner = axes.rank() == 0 ? 1 : axes.local(axes.rank() - 1);
-    for (int64_t j = 0; j < inner; ++j, ++i) {
+    for (int64_t j = 0; j < inner && goes_on_at(j, inner); ++j, ++i) {
       const uint64_t index = axes.rank() == 0 ? 0
                                               : base * static_cast<uint64_t>(axes.full.back()) +
                                                     static_cast<uint64_t>(axes.global(axes.rank() - 1, j));

@@ -89,7 +89,7 @@ void Evaluator<T>::matmul_real(ir::NodeId of_a, ir::NodeId of_b, int64_t step, B
   Sums<T> sums;
   // An item of the result, from its sums at `from`.
   const auto finish = [&](size_t item, size_t from) {
-    for (size_t i = 0; i < m; ++i) {
+    for (size_t i = 0; i < m && goes_on(static_cast<int64_t>(n)); ++i) {
       for (size_t j = 0; j < n; ++j) {
         const size_t line_a = items[item].a * m + i, line_b = items[item].b * n + j, at = from + i * n + j;
         const T c = sums.sum[at], s = sums.most[at];

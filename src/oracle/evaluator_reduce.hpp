@@ -127,8 +127,8 @@ Real<T> logsumexp_of(T low_max, T high_max, T low_sum, T high_sum, int64_t n, un
           static_cast<uint8_t>(flags)};
 }
 
-template <class T>
-void reduce_ints(Op op, const Block<T>& in, const Sizes& strides, Block<T>& out) {
+template <class T, class GoesOn>
+void reduce_ints(Op op, const Block<T>& in, const Sizes& strides, Block<T>& out, GoesOn&& goes_on_at) {
   const DType d = out.dtype;
   const auto apply = [&](Op arithmetic, std::initializer_list<Int> v) {
     return int_arithmetic(arithmetic, {v.begin(), v.size()}, d);
@@ -142,7 +142,7 @@ void reduce_ints(Op op, const Block<T>& in, const Sizes& strides, Block<T>& out)
     int64_t base = 0;
     for (size_t k = 0; k + 1 < at.size(); ++k) base += at[k] * strides[k];
     const int64_t inner = at.empty() ? 1 : in.axes.local(at.size() - 1);
-    for (int64_t j = 0; j < inner; ++j, ++i) {
+    for (int64_t j = 0; j < inner && goes_on_at(j, inner); ++j, ++i) {
       Int& total = out.ints[static_cast<size_t>(base + (at.empty() ? 0 : j * strides.back()))];
       const Int& x = in.ints[i];
       if (op == Op::reduce_sum) total = apply(Op::add, {total, x});
@@ -161,7 +161,8 @@ void Evaluator<T>::reduce(ir::NodeId id, Block<T>& out) {
   const Block<T>& in = as(graph_.operands(id)[0], out.dtype, room);
   Sizes strides = broadcast_strides(out.axes.locals(), in.axes.rank());
   for (const int32_t dim : graph_.attr_as<ir::ReduceAttr>(id).dims) strides[static_cast<size_t>(dim)] = 0;
-  if (!out.real()) return reduce_ints(op, in, strides, out);
+  if (!out.real())
+    return reduce_ints(op, in, strides, out, [this](int64_t j, int64_t row) { return goes_on_at(j, row); });
 
   const RealContext c = context(op, out.dtype);
   constexpr T inf = std::numeric_limits<T>::infinity();
@@ -172,7 +173,7 @@ void Evaluator<T>::reduce(ir::NodeId id, Block<T>& out) {
       int64_t base = 0;
       for (size_t k = 0; k + 1 < at.size(); ++k) base += at[k] * strides[k];
       const int64_t inner = space.empty() ? 1 : space.back();
-      for (int64_t j = 0; j < inner; ++j, ++i)
+      for (int64_t j = 0; j < inner && goes_on_at(j, inner); ++j, ++i)
         f(static_cast<size_t>(base + (space.empty() ? 0 : j * strides.back())), in.reals[i]);
     });
   };

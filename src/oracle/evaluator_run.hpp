@@ -71,7 +71,7 @@ void Evaluator<T>::load(ir::NodeId id, Block<T>& out) {
     for (size_t d = 0; d + 1 < axes.rank(); ++d) base += axes.global(d, at[d]) * tensor.strides[d];
     const size_t last = axes.rank() - 1;
     const int64_t inner = axes.rank() == 0 ? 1 : axes.local(last);
-    for (int64_t j = 0; j < inner; ++j) {
+    for (int64_t j = 0; j < inner && goes_on_at(j, inner); ++j) {
       const int64_t offset = axes.rank() == 0 ? 0 : base + axes.global(last, j) * tensor.strides[last];
       take(static_cast<size_t>(position + j), tensor.data + offset * element, tensor.dtype);
     }

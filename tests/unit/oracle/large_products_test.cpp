@@ -246,7 +246,7 @@ TEST(LargeProducts, LongLinesAndManyItemsAreReadInParts) {
 }
 #endif
 
-// A product of reals is asked between its rows, one of integers, too, and all else between values.
+// A product of reals is asked between its rows, one of integers, too.
 TEST(Stopping, IsAskedInsideOfAProduct) {
   for (const DType dtype : {DType::f32, DType::f64, DType::i8}) {
     Data a(dtype, {256, 256}), b(dtype, {256, 256});
@@ -269,6 +269,82 @@ TEST(Stopping, IsAskedInsideOfAProduct) {
     ASSERT_FALSE(stopped);
     EXPECT_EQ(stopped.error().code(), static_cast<uint16_t>(diag::Code::compile_cancelled));
     EXPECT_EQ(asked, most) << "it ends with the first no";
+  }
+}
+
+// So is all else that looks at each element, along a row and between rows.
+TEST(Stopping, IsAskedInsideOfOtherValues) {
+  using Make = ir::NodeId (*)(Maker&, ir::NodeId);
+  struct Value {
+    const char* name;
+    DType dtype;
+    Make make;
+  };
+  const Value values[] = {
+      {"erf", DType::f32, [](Maker& m, ir::NodeId x) { return m.add(Op::erf, {x}); }},
+      {"add", DType::f64,
+       [](Maker& m, ir::NodeId x) {
+         return m.add(Op::add, {x, x});
+       }},
+      {"clamp", DType::f32,
+       [](Maker& m, ir::NodeId x) {
+         return m.add(Op::clamp, {x, m.number(0), m.number(1)});
+       }},
+      {"lt", DType::f32,
+       [](Maker& m, ir::NodeId x) {
+         return m.add(Op::lt, {x, m.number(0)});
+       }},
+      {"where", DType::f32,
+       [](Maker& m, ir::NodeId x) {
+         return m.add(Op::where, {m.add(Op::lt, {x, x}), x, m.number(0)});
+       }},
+      {"dropout", DType::f32,
+       [](Maker& m, ir::NodeId x) {
+         return m.add(Op::dropout, {x, m.number(0.5), m.integer(3)});
+       }},
+      {"logsumexp", DType::f32,
+       [](Maker& m, ir::NodeId x) {
+         return m.add(Op::reduce_logsumexp, {x}, ir::ReduceAttr{ir::ReduceAxis::Dims, {0}});
+       }},
+      {"mul", DType::i32,
+       [](Maker& m, ir::NodeId x) {
+         return m.add(Op::mul, {x, x});
+       }},
+      {"sum", DType::i32,
+       [](Maker& m, ir::NodeId x) {
+         return m.add(Op::reduce_sum, {x}, ir::ReduceAttr{ir::ReduceAxis::Dims, {0}});
+       }},
+  };
+  for (const Value& value : values) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1 << 16}, {1 << 8, 1 << 8}}) {
+      SCOPED_TRACE(std::string(value.name) + " of rank " + std::to_string(shape.size()));
+      Data x(value.dtype, shape);
+      x.fill_integers(1, -3, 3);
+      int asked = 0, most = 1 << 20;
+      // As often as it asks for the value beside the input.
+      const auto evaluated = [&](bool with_value) {
+        Maker maker({&x});
+        maker.output(maker.input(0), value.dtype);
+        const ir::NodeId made = with_value ? value.make(maker, maker.input(0)) : maker.input(0);
+        maker.output(made, maker.builder().type(made).dtype);
+        Result<ir::Graph> graph = std::move(maker.builder()).finish();
+        EXPECT_TRUE(graph);
+        const OracleInput inputs[] = {x.view()};
+        OracleOptions options;
+        options.goes_on = [&] { return ++asked < most; };
+        asked = 0;
+        return evaluate(*graph, inputs, options);
+      };
+      ASSERT_TRUE(evaluated(false));
+      const int of_input = asked;
+      ASSERT_TRUE(evaluated(true));
+      EXPECT_GE(asked - of_input, 4);
+      most = of_input + 2;
+      const auto stopped = evaluated(true);
+      ASSERT_FALSE(stopped);
+      EXPECT_EQ(stopped.error().code(), static_cast<uint16_t>(diag::Code::compile_cancelled));
+      EXPECT_EQ(asked, most) << "it ends with the first no";
+    }
   }
 }
 
