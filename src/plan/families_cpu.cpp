@@ -233,6 +233,24 @@ int32_t slices(const GemmShape& shape, double tiles, int cores) {
       {cores / std::max<int64_t>(static_cast<int64_t>(tiles), 1), shape.k / least, package::max_k_split}));
 }
 
+// Whether the items of a batch are single tiles, read in place, that come from memory faster with few rows a call.
+bool streams_items(const FamilyProblem& problem) {
+  const GemmShape& s = problem.shape;
+  constexpr int64_t tile_rows = 48, tile_cols = 64;
+  if (problem.family.family != CpuFamily::InPlace || problem.dots || s.b_made || s.products > 1 ||
+      problem.epilogue.split.ways > 1 || s.m > tile_rows || s.n > tile_cols ||
+      s.k > codetta::cpu::short_steps * problem.set->group)
+    return false;
+  const int64_t vector_bytes = problem.set->lanes * types::byte_size(s.accumulator);
+  const int64_t a_bytes = s.one_a() ? 0 : s.m * s.k * types::byte_size(s.a);
+  const int64_t b_bytes = s.one_b() ? 0 : s.k * s.n * types::byte_size(s.b);
+  // Items that are not fetched gain only where memory answers soon: at 16^3 a Xeon loses a seventh.
+  constexpr double soon = 20;
+  if (a_bytes + b_bytes < codetta::cpu::least_fetched_item && problem.machine.memory_rate < soon) return false;
+  return vector_bytes == 64 && problem.machine.fma_vectors_per_clock >= 2 &&
+         codetta::cpu::streams_items(*problem.set, s.m, s.k, a_bytes + b_bytes, s.batch);
+}
+
 // Rows of B that are fetched while as many are multiplied: where they lie 16 KiB apart, L2 holds 64.
 int32_t fetched_k(DType b) { return static_cast<int32_t>(256 / types::byte_size(b)); }
 
@@ -389,6 +407,7 @@ std::vector<CpuGemmConfig> configurations(const FamilyProblem& problem) {
           set.padded
               ? rows
               : static_cast<int32_t>(std::min<int64_t>(rows, (std::max<int64_t>(shape.m, 1) + blocks - 1) / blocks));
+      if (streams_items(problem)) config.mr = codetta::cpu::streamed_rows;
       const int64_t per_tile = std::max<int64_t>(1, tile_rows / config.mr);
       config.tile_rows = static_cast<int32_t>(
           std::min(per_tile, (std::max<int64_t>(shape.m, 1) + config.mr - 1) / config.mr) * config.mr);

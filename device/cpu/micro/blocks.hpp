@@ -170,6 +170,21 @@ constexpr bool fetches_panels(const KernelSet& set, i64 vectors, i64 tile_rows, 
   return tile_rows > tall && k > near / b_bytes / n && set.fetching[vectors - 1] != nullptr;
 }
 
+// Rows of a call for the items of a batch that come from memory: a call of so few ends so soon that the loads of the
+// next ones are under way meanwhile. For processors that multiply two vectors of 64 bytes a clock; where a vector is
+// two halves, multiplying takes longer than memory (bench/NOTES.md).
+constexpr int streamed_rows = 4;
+constexpr bool streams_items(const KernelSet& set, i64 m, i64 k, i64 item_bytes, i64 batch) {
+  constexpr i64 shared = i64{16} << 20;
+  return m > streamed_rows && k <= short_steps * set.group && item_bytes > 0 && batch > shared / item_bytes;
+}
+// Whether the engine fetches the next item while it multiplies one, a share of it before each call: where calls are of
+// so few rows, and items are larger than what a core reads ahead by itself.
+constexpr i64 least_fetched_item = i64{4} << 10;
+constexpr bool fetches_items(const KernelSet& set, i64 rows, i64 m, i64 k, i64 item_bytes, i64 batch) {
+  return rows <= streamed_rows && item_bytes >= least_fetched_item && streams_items(set, m, k, item_bytes, batch);
+}
+
 // Products of one row with a block of k that is no longer read rows of B with KernelSet::fetching_row where there is
 // one. It pays on processors whose vectors of 64 bytes are two halves: there the accumulators, read and written for
 // each row of B, take longer than B from memory. On others one row at a time is faster (bench/NOTES.md).

@@ -102,12 +102,12 @@ class Run {
         if (epilogue_ == nullptr) {
           auto* c = static_cast<std::byte*>(store_->data);
           const int64_t c_step = store_->batch_stride * l_.acc_size;
-          for (; i < last; ++i) list.run(a + i * a_step, b + i * b_step, c + i * c_step);
+          for (; i < last; ++i) list.run(a + i * a_step, b + i * b_step, c + i * c_step, a_step, b_step);
           continue;
         }
         std::byte* acc = thread_memory(thread);
         for (; i < last; ++i) {
-          list.run(a + i * a_step, b + i * b_step, acc);
+          list.run(a + i * a_step, b + i * b_step, acc, a_step, b_step);
           for (int ph = 0; ph < phases; ++ph) call(ph, i, 0, 0, acc);
         }
       }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "device/cpu/micro/blocks.hpp"
+
 namespace codetta::runtime::cpu {
 
 bool list_tiny(const Layout& l, const GemmProblem& p, int64_t ldc, TinyList& list) {
@@ -29,6 +31,14 @@ bool list_tiny(const Layout& l, const GemmProblem& p, int64_t ldc, TinyList& lis
                                   r * ldc + col * l.acc_size, valid};
     }
     col += vectors * lanes;
+  }
+  // Of what each item has of its own.
+  const int64_t a_bytes = p.a_batch == 0 && p.a_skip == 0 ? 0 : (l.m - 1) * list.lda + l.k * l.a_size;
+  const int64_t b_bytes = p.one_b() ? 0 : (l.k - 1) * list.ldb + l.n * l.b_size;
+  const bool dense = a_bytes >= 0 && b_bytes >= 0 && a_bytes <= l.m * l.k * l.a_size && b_bytes <= l.k * l.n * l.b_size;
+  if (dense && list.count > 0 && abi::fetches_items(*l.set, l.mr, l.m, l.k, a_bytes + b_bytes, l.batch)) {
+    list.a_share = ceil_div(ceil_div(a_bytes, line), list.count) * line;
+    list.b_share = ceil_div(ceil_div(b_bytes, line), list.count) * line;
   }
   return true;
 }

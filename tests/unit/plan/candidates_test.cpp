@@ -208,6 +208,28 @@ TEST(Discovery, OneRowFetchesWhereVectorsAreHalves) {
   }
 }
 
+// Batches of small items that come from memory are read with four rows a call, where a vector of 64 bytes is none of
+// halves.
+TEST(Discovery, StreamsOfSmallItemsHaveFewRowsACall) {
+  const auto first = [](int64_t batch, CpuIsa isa, double vectors_per_clock, int64_t size = 32, double memory = 20) {
+    plan::MachineFacts machine;
+    machine.fma_vectors_per_clock = vectors_per_clock;
+    machine.memory_rate = memory;
+    GemmShape shape = shape_of(size, size, size);
+    shape.batch = batch;
+    shape.a_batch_stride = shape.b_batch_stride = size * size;
+    return plan::discover(plain(), shape, cpu(isa), machine).candidates.at(0).name;
+  };
+  EXPECT_EQ(first(10000, CpuIsa::avx512, 2), "cpu_in_place_4x32_avx512");
+  EXPECT_EQ(first(10000, CpuIsa::avx512, 2, 48), "cpu_in_place_4x48_avx512");
+  EXPECT_EQ(first(10000, CpuIsa::avx512, 1), "cpu_in_place_11x32_avx512") << "halves";
+  EXPECT_EQ(first(2000, CpuIsa::avx512, 2), "cpu_in_place_11x32_avx512") << "from a cache";
+  EXPECT_EQ(first(10000, CpuIsa::avx2, 2).find("_4x"), std::string::npos) << "shorter vectors";
+  EXPECT_EQ(first(10000, CpuIsa::avx512, 2, 16), "cpu_in_place_4x16_avx512");
+  EXPECT_EQ(first(10000, CpuIsa::avx512, 2, 16, 13), "cpu_in_place_16x16_avx512") << "memory answers late";
+  EXPECT_EQ(first(10000, CpuIsa::avx512, 2, 32, 13), "cpu_in_place_4x32_avx512") << "but it is asked early";
+}
+
 // One row over a B beyond the caches: each core reads as many columns, and runs of B stay long.
 TEST(Discovery, OneRowIsSharedByTheCores) {
   const auto first = [](int64_t n, int cores, DType dtype = DType::f32) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine against a naive reference: every product, layout, tail, form and level that this machine can run.
+#include "runtime/cpu/tiny.hpp"
 #include "runtime/cpu/workspace.hpp"
 #include "tests/unit/runtime_cpu/harness.hpp"
 
@@ -293,6 +294,58 @@ TEST_P(Levels, ItemsOfTwoStrides) {
       }
     }
   }
+}
+
+// Batches from memory in blocks of four rows fetch the next item, also behind the last one of a run and of the batch.
+TEST_P(Levels, ItemsThatAreFetched) {
+  uint32_t seed = 140;
+  for (const Types& t : {plain_types[0], plain_types[1]}) {
+    for (const auto& [order, inner] : {std::pair{Order::RowMajor, 0}, {Order::RowMajor, 3}, {Order::Padded, 0}}) {
+      Case c;
+      c.config = config_for(CpuFamily::InPlace, GetParam(), t);
+      c.config.mr = 4;
+      c.config.nr = t.a == DType::f32 ? 64 : 32;
+      c.m = 5;
+      c.n = c.k = 64;
+      c.batch = 960 / (types::byte_size(t.a) / 4);
+      c.inner = inner;
+      c.a_order = order;
+      c.threads = inner == 3 ? 2 : 1;
+      check(c, ++seed);
+    }
+  }
+}
+
+// Which of them do.
+TEST(Layouts, StreamsOfItemsAreFetched) {
+  CpuGemmConfig config = config_for(CpuFamily::InPlace, usable_isas().back(), plain_types[0]);
+  config.nr = 64;
+  const auto shares = [&](int32_t mr, int64_t m, int64_t batch, int64_t b_k, int64_t k = 64) {
+    config.mr = mr;
+    GemmProblem problem;
+    problem.batch = batch;
+    problem.m = m;
+    problem.n = 64;
+    problem.k = problem.a_row = k;
+    problem.a_k = problem.b_col = 1;
+    problem.a_batch = m * k;
+    problem.b_k = b_k == 0 ? 64 : b_k;
+    problem.b_batch = k * b_k;
+    TinyList list;
+    EXPECT_TRUE(list_tiny(resolve(config, problem), problem, 64 * 4, list));
+    EXPECT_EQ(list.a_share % line, 0);
+    EXPECT_GE(list.a_share * list.count, list.a_share == 0 ? 0 : m * k * 4);
+    EXPECT_GE(list.b_share * list.count, list.b_share == 0 ? 0 : k * 64 * 4);
+    EXPECT_EQ(list.a_share == 0, list.b_share == 0);
+    return list.a_share != 0;
+  };
+  EXPECT_TRUE(shares(4, 5, 960, 64));
+  EXPECT_FALSE(shares(5, 5, 960, 64)) << "longer calls";
+  EXPECT_FALSE(shares(4, 4, 960, 64)) << "a single block";
+  EXPECT_FALSE(shares(4, 5, 900, 64)) << "in a cache";
+  EXPECT_FALSE(shares(4, 5, 960, 67)) << "rows apart";
+  EXPECT_FALSE(shares(4, 5, 9600, 64, 8)) << "small items";
+  EXPECT_FALSE(shares(4, 5, 960, 0)) << "one B";
 }
 
 TEST_P(Levels, BytesOfTheWholeRangeAreExact) {
