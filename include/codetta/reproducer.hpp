@@ -15,10 +15,11 @@ namespace codetta {
 struct ReproducerOptions {
   std::string folder{};  // made where it is missing; files of the same names in it are replaced
   std::string kernel{};  // its name, or a part that no other kernel of the program has
-  // Values of the program's sizes, which its tensors have: 16 where one is missing.
+  // Values of the program's sizes, which its tensors have: 16 where one is missing, or, of a kernel that a library has
+  // for other numbers of rows, such a number.
   std::vector<std::pair<std::string, int64_t>> sizes{};
   // As of compile(): the kernels are those that a program compiled with them takes for `sizes`. None: planned for
-  // `sizes`.
+  // `sizes`. A name that is not among them is looked for among all that build() has for a program with these hints.
   std::vector<std::pair<std::string, int64_t>> size_hints{};
   std::string engine_dir{};  // as of BuildOptions
   WriteGuard before_writing{};

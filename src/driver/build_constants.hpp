@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codetta/build.hpp"
@@ -38,7 +39,8 @@ class EmbeddedBytes {
   std::string add(std::string bytes);
   [[nodiscard]] int64_t byte_size() const { return bytes_; }
   [[nodiscard]] const std::vector<std::string>& contents() const { return contents_; }
-  static std::string symbol(size_t content);  // of contents()[content]
+  static std::string symbol(size_t content);                                   // of contents()[content]
+  [[nodiscard]] const std::string& content_of(std::string_view symbol) const;  // that add() returned
   // Their files, and the translation unit that includes them; no units when there are none.
   void add_to(toolchain::LibraryJob& job) const;
 

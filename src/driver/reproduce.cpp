@@ -12,10 +12,8 @@
 #include "base/files.hpp"
 #include "driver/build_plan.hpp"
 #include "driver/kernel_state.hpp"
+#include "driver/named_kernel.hpp"
 #include "driver/output_folder.hpp"
-#include "driver/program_arguments.hpp"
-#include "driver/program_state.hpp"
-#include "driver/size_sets.hpp"
 #include "emit/host/text.hpp"
 #include "package/written.hpp"
 #include "types/dtype.hpp"
@@ -29,28 +27,7 @@ using types::Dim;
 using Sizes = std::map<std::string, int64_t>;
 
 constexpr const char* library_name = "reproducer";
-constexpr int64_t usual_size = 16;  // of what no size is given for
-
-Error no_kernel(const package::Package& package, const std::string& wanted, size_t found) {
-  std::vector<std::string> names;
-  for (const package::Kernel& kernel : package.kernels) names.push_back(kernel.name);
-  return diag::error(diag::Code::argument_unexpected,
-                     found == 0 ? fmt::format("the program has no kernel {}", wanted)
-                                : fmt::format("{} kernels of the program are called {}", found, wanted))
-      .reason(names.empty() ? std::string("it has none") : fmt::format("it has {}", fmt::join(names, ", ")))
-      .help("name one of them, or a part of its name that no other has");
-}
-
-// That one, or those that have it in their names.
-std::vector<uint32_t> kernels_named(const package::Package& package, const std::string& wanted) {
-  std::vector<uint32_t> named;
-  for (uint32_t k = 0; k < package.kernels.size(); ++k) {
-    const std::string& name = package.kernels[k].name;
-    if (name == wanted) return {k};
-    if (name.find(wanted) != std::string::npos) named.push_back(k);
-  }
-  return named;
-}
+constexpr int64_t usual_size = 16;  // of what a run computes
 
 // The first launch that runs the kernel, or whose product reads what the kernel makes; and what symbols are by then.
 struct Found {
@@ -254,43 +231,32 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   const base::DefaultFloats floats;
   using namespace driver;
   CODETTA_CHECK_OK(check_folder(options.folder, "the reproducer"));
-  CODETTA_TRY(const SizeHints sizes, all_sizes(Program::Access::state(program)->graph, options.sizes, usual_size));
   ContextState& state = *context.shared_state();
-  BuildOptions build;
-  build.output = build.name = library_name;
-  build.size_hints = sizes;
-  build.programs_by_size = 1;
-  if (!options.size_hints.empty()) {
-    CODETTA_CHECK_OK(check_hints(Program::Access::state(program)->graph, options.size_hints, Hinted::ForSeveralSizes));
-    CODETTA_TRY(const SizeSets sets, size_sets(options.size_hints));
-    build.size_hints = sets.sets[sets.pick(sizes)];
-  }
-  build.engine_dir = options.engine_dir;
-  CODETTA_TRY(LibraryPlan planned, plan_library({program}, target, build, state, true, false));
-  std::vector<uint32_t> named = kernels_named(*planned.host.programs[0].package, options.kernel);
-  if (named.empty()) {  // a checked run's keep what they hand over
-    CODETTA_TRY(LibraryPlan kept, plan_library({program.with_hooked_results()}, target, build, state, true, false));
-    named = kernels_named(*kept.host.programs[0].package, options.kernel);
-    if (!named.empty()) planned = std::move(kept);
-  }
+  CODETTA_TRY(NamedKernel named, find_kernel(program, target, options, state));
+  LibraryPlan& planned = named.planned;
+  planned.host.programs = {emit::host::Program(std::move(planned.host.programs[named.program]))};
+  planned.host.by_size.clear();
   emit::host::Program& one = planned.host.programs[0];
   const package::PackageRef whole = one.package;
-  if (named.size() != 1) return no_kernel(*whole, options.kernel, named.size());
-  const Found found = find_launch(*whole, named[0], {sizes.begin(), sizes.end()});
-  if (found.launch == nullptr) return no_kernel(*whole, options.kernel, 0);
+  const std::string& kernel = whole->kernels[named.kernel].name;
+  const Found found = find_launch(*whole, named.kernel, {named.sizes.begin(), named.sizes.end()});
+  if (found.launch == nullptr)
+    return diag::error(diag::Code::internal, fmt::format("nothing launches kernel {}", kernel));
   OneLaunch launch(*whole, found);
   CODETTA_TRY(package::Package package, launch.make());
   // Only what it calls.
   std::vector<emit::host::KernelFunctions> functions;
   std::vector<std::string> images;
+  EmbeddedBytes carried;
   std::set<std::string> called;
   for (const uint32_t k : launch.kernels()) {
     if (k < one.functions.size()) {
       functions.push_back(one.functions[k]);
       called.insert({functions.back().tiles, functions.back().fused, functions.back().user});
     }
-    if (k < one.images.size()) images.push_back(one.images[k]);
+    if (k < one.images.size()) images.push_back(carried.add(planned.bytes.content_of(one.images[k])));
   }
+  planned.bytes = std::move(carried);
   std::erase_if(planned.kernels, [&](const KernelUnit& unit) { return !called.contains(unit.function); });
   one.functions = std::move(functions);
   one.apart.clear();  // its tensors lie row-major
@@ -303,8 +269,9 @@ Result<ReproducerReport> reproduce(const Program& program, const Target& target,
   const auto& compiler = state.compiler();
   if (!compiler) return compiler.error();
   toolchain::LibraryJob job = job_of(planned, *compiler, library_name);
+  BuildOptions build;
+  build.engine_dir = options.engine_dir;
   CODETTA_TRY(const std::vector<std::string> archives, engine_archives(planned.host.target, build));
-  const std::string& kernel = whole->kernels[named[0]].name;
 
   std::map<std::string, std::string> files;
   for (toolchain::LibraryFile& file : job.files) files[file.path] = std::move(file.bytes);

@@ -68,6 +68,27 @@ class Reproducers(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, f"{name} {kernel}: {done.stdout}{done.stderr}")
                 self.assertRegex(done.stdout, r"t\d+: \d+ elements of \w+, 0 not finite")
 
+    def test_kernels_of_a_librarys_table(self):
+        """Those for other numbers of rows than the sizes that are given, too; where none are given the tensors have such a number."""
+        program, how = SOURCE / "examples/programs/swiglu.py", ["--target", "cpu:avx2", "--threads", "1"]
+        kernels = {}
+        for rows in (1, 16, 512):
+            manifest = json.loads(codetta("emit", "--program", program, "--hint", f"m={rows}", "--what", "manifest", *how).stdout)
+            kernels[rows] = {one["name"] for one in manifest["kernels"]}
+        others = sorted((kernels[1] | kernels[512]) - kernels[16])  # 16 is the size where none is given
+        self.assertTrue(others)
+        for kernel in others:
+            for more, wanted in (([], {str(rows) for rows, names in kernels.items() if kernel in names}), (["--dim", "m=5"], {"5"})):
+                folder, said = self.reproduce(program, kernel, *how, *more)
+                self.assertEqual(said["kernel"], kernel)
+                self.assertIn(re.search(r"define m = (\d+)", (folder / "plan.txt").read_text())[1], wanted)
+            self.assertRegex(run("sh", folder / "build.sh", 3, 0).stdout, r"t\d+: \d+ elements of f32, 0 not finite")
+        errors = codetta("build", program, "-o", WORK / "repro_none", "--repro", "nothing", *how, code=1).stderr
+        for kernel in set().union(*kernels.values()):
+            self.assertIn(kernel, errors)
+        errors = codetta("build", program, "-o", WORK / "repro_none", "--repro", "codetta_", "--hint", "m=512", *how, code=1).stderr
+        self.assertIn(f"{len(kernels[512])} kernels of the program are called codetta_\nnote: they are {', '.join(sorted(kernels[512]))}\n", errors)
+
     def test_no_memory_and_results_that_cannot_be_written(self):
         program = WORK / "repro_fails.py"
         program.write_text("def f(x: f32['m', 16]):\n    y = relu(x)\n    return y\n")
