@@ -172,7 +172,7 @@ CODETTA_MMA_OF(f8e5m2, f8e5m2, float, mma_e5m2e5m2)
 #endif
 #undef CODETTA_MMA_OF
 
-// x as a sum for three products of tf32: `high` (the instruction leaves the low 13 bits out) and the rest. Infinities
+// x as a sum for three products of tf32: x (the instruction leaves the low 13 bits out) and the rest. Infinities
 // have no rest, and meet no rest of another factor: `cross` is 0 for them.
 struct Split {
   u32 rest, cross;

@@ -53,7 +53,7 @@ struct Cache::State {
   void sweep_leftovers(const base::FileDescriptor& folder, const std::string& folder_name);
   // Adds to the usage log; true when it is time for a scan.
   bool account(int64_t bytes);
-  // Scans, and removes down to `limit` when there is more than the capacity. False: another process does it.
+  // Scans, and removes down to nine tenths of the capacity when there is more than it. False: another process does it.
   bool scan_and_evict();
 };
 

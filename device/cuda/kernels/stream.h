@@ -110,7 +110,7 @@ struct Weights {
     for (int i = 0; i < places; ++i) at[i] += step_bytes[i % strides];
   }
   CODETTA_MEMBER const Words<S>& finished(const Words<S>& held, int) const { return held; }
-  // The same, where only `left` more k of this thread exist and `columns` columns of a load.
+  // The same, where only `left` more k of this thread exist, and of the columns from col0 on those below `cols`.
   CODETTA_MEMBER void load_some(uint4 (&w)[S::loads], i64 left, i64 col0, i64 cols, int warp_column, int lane) {
 #pragma unroll
     for (int i = 0; i < S::loads; ++i) {
