@@ -74,6 +74,18 @@ class Made(unittest.TestCase):
         self.assertEqual(list(y), list(z))  # sums of small integers are exact
         self.assertGreater(max(y), 0)
 
+    def test_sizes_that_constants_fix(self):
+        """A size that a constant has is told of the caller's tensor that has another one."""
+        text = "def f(x: f32['m', 'n'], w: f32['n', 8]):\n    y = relu(x @ w)\n    return y\n"
+        npy(WORK / "fixes_w.npy", (16, 8), [1.0] * 128)
+        path, _ = build(text, "fixes", "--constant", f"w={WORK / 'fixes_w.npy'}")
+        library, (m, y) = Library(path, "fixes"), (3, floats(24))
+        for columns, status in ((16, 0), (9, -2)):
+            x = floats(m * columns)
+            given = (Tensor * 2)(tensor(x, (m, columns)), tensor(y, (m, 8)))
+            self.assertEqual(library("f_tensors", given, 2, None), status, library.text())
+        self.assertEqual(library.text(), "E0610: n is 9 here but 16 elsewhere: dim 1 of x is f32[3, 9]")
+
     def test_slices_of_constants_are_packed_once(self):
         """Columns and matrices of a constant, too; what only packed products read is in the library in that form alone."""
         text = ("def parts(x: f32['m', 512], w: f32[512, 768], e: f32[5, 512, 256]):\n    q = relu(x @ w[:, :512])\n"

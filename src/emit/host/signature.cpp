@@ -60,6 +60,13 @@ Signature signature_of(const Program& program) {
   return signature;
 }
 
+std::string first_number(const Signature& signature, std::string_view symbol) {
+  for (const auto& [name, value] : signature.fixed) {
+    if (name == symbol) return "Number(" + std::to_string(value) + ")";
+  }
+  return "Number::none()";
+}
+
 std::vector<std::string> computed_inside(const package::Package& package) {
   using From = package::DefineSymbol::From;
   std::vector<std::string> symbols;

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "emit/host/cpp.hpp"
@@ -34,6 +35,10 @@ struct ComputedDim {
 };
 std::vector<ComputedDim> computed_dims(const package::Package& package);
 inline constexpr size_t max_computed_dims = 64;  // ComputedSizes of device/host/support.h
+
+// What the variable of a symbol is before the steps, as C++: the size that constants fix, so that of tensors which do
+// not agree with it those of the caller's are told, or none.
+std::string first_number(const Signature& signature, std::string_view symbol);
 
 // By buffer; null when it is none.
 const Constant* constant_of(const Program& program, uint32_t buffer);

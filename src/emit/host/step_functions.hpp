@@ -66,8 +66,8 @@ class StepFunctions {
 };
 
 // "struct Shared {...};": sizes (by symbol, "s.n0"), places of pools, results of functions, frames of parts.
-void print_shared_steps(base::CodeWriter& out, const package::Package& package,
-                        const std::map<std::string, std::string>& sizes, size_t parts, const std::string& frame_type);
+void print_shared_steps(base::CodeWriter& out, const Program& program, const std::map<std::string, std::string>& sizes,
+                        size_t parts, const std::string& frame_type);
 
 // Several texts by one writer, each in a section of its own that begins with its name: all of them, in their order.
 // What stands in front of the first name is the first text, without a name.

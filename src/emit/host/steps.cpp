@@ -53,7 +53,8 @@ class StepPrinter : public StepBase {
     if (gpu_ && has_launches(package_)) out_.line(launches_line);
     out_.line(devices_.several() ? "begin_devices(frame);" : "frame.placed = 0;");
     for (const auto& [symbol, variable] : variables_)
-      out_.line("Number ", variable, " = Number::none();  // ", comment_text(symbol));
+      out_.line("Number ", variable, " = ", first_number(signature_of(program_), symbol), ";  // ",
+                comment_text(symbol));
     main_ = &package_.steps;
     print_list(package_.steps);
     parts_.close_all();
@@ -80,7 +81,7 @@ class StepPrinter : public StepBase {
     functions_->end();
     const auto shared = out_.section("shared");
     begin_text(out_, "shared");
-    print_shared_steps(out_, package_, variables_, parts, frame_type());
+    print_shared_steps(out_, program_, variables_, parts, frame_type());
   }
 
   void operator()(const package::DefineSymbol& step) {
