@@ -63,6 +63,9 @@ class Folder:
             COUNTS["missing"] += 1
             return None
         COUNTS["run"] += 1
+        shown = re.search(r"# (\w+   .*)$", line)  # what it prints, among other lines
+        if shown and shown[1] not in done.stdout:
+            FAILURES.append(f"{document}: {line}\n  prints {done.stdout}")
         if done.returncode != status:
             FAILURES.append(f"{document}: {line}\n  status {done.returncode}, wanted {status}: {done.stdout}{done.stderr}")
         return done
@@ -183,6 +186,31 @@ def command(folder, text):
             FAILURES.append(f"docs/command.md: {name} --json: only documented {sorted(documented - real - optional)}, not documented {sorted(real - documented)}")
 
 
+def options_and_targets(folder):
+    """Every command that any page, or a room's, names has the options that stand behind it, and every target of make is there."""
+    listed = lambda text: set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
+    commands = re.findall(r"^  (\w+)  ", folder.run("--help").stdout.partition("Commands:")[2].partition("\n\n")[0], re.M)
+    options = {name: listed(folder.run(name, "--help").stdout) for name in commands}
+    targets = set(re.findall(r"^([\w-]+)\s*:", (ROOT / "Makefile").read_text(), re.M))
+    pages = [path for place in ("*.md", "docs/*.md", "docs/errors/*.md", "examples/**/*.md", "src/*/README.md", "bench/README.md") for path in ROOT.glob(place)]
+    count = 0
+    for page in pages:
+        text = page.read_text()
+        spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", text)) + [line.strip() for _, block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
+        for span in spans:
+            words = span.split("#")[0].removeprefix("$ ").split()
+            if len(words) < 2 or words[0] not in ("codetta", "make") or words[1].startswith("-") or words[1] in ("VERB", "..."):
+                continue
+            count += 1
+            missing = set(words[1:2]) - (targets if words[0] == "make" else set(commands))
+            if words[0] == "codetta" and not missing:
+                missing = listed(" ".join(words[2:])) - options[words[1]] - {"--mm"}  # which stands there as what is refused
+            if missing:
+                FAILURES.append(f"{page.relative_to(ROOT)}: {span}: there is no {', '.join(sorted(missing))}")
+    if count < 150:
+        FAILURES.append(f"{count} commands were found in the pages")
+
+
 def accuracy(text):
     rows_of_table = re.findall(r"CODETTA_ULP\((\w+), ([\d.]+), \S+, ([\d.]+),", (ROOT / "device" / "cpu" / "ulp.def").read_text())
     table = {name: accuracies for name, *accuracies in rows_of_table}
@@ -210,6 +238,7 @@ def main():
                 if document == page:
                     check(folder, text)
         accuracy((ROOT / "docs" / "semantics.md").read_text())
+        options_and_targets(folder)
     for failure in FAILURES:
         print(failure)
     print(f"{COUNTS['run']} commands, {COUNTS['missing']} for what is not here, {len(FAILURES)} failures")
