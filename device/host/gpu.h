@@ -109,7 +109,7 @@ struct GpuOperand {
   const View* view;
   const char* name;
   bool nothing;
-  bool gathers;  // elements are taken by indices
+  bool gathers;  // elements are taken by indices; in a branch or a loop, which may not run, once it does
 };
 
 inline Status fit_of(const GpuKernel& kernel, const plan::Entry& entry, const GpuDevice& device, GpuFunction& function,
@@ -241,7 +241,13 @@ inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   alignas(64) char parameters[plan::most_parameter_bytes];
   memset(parameters, 0, static_cast<u64>(plan::parameter_bytes(table)));
   bool nothing[plan::most_parameter_bytes / sizeof(codetta::gpu::Operand) + 1] = {};
-  for (i32 i = 0; i < table.operand_count; ++i) nothing[i] = bound[i].nothing;
+  for (i32 i = 0; i < table.operand_count; ++i) {
+    nothing[i] = bound[i].nothing;
+    if (table.operands[i].is_store || !nothing[i] || !bound[i].gathers || one.plan.empty) continue;
+    plan::Trouble trouble;
+    plan::gathers_nothing(one.plan, bound[i].name, describe(*bound[i].view), trouble);
+    return fail(trouble);
+  }
   char* counters = frame.memory + frame.temporary_bytes + one.counters;
   char* workspace = frame.memory + frame.temporary_bytes + frame.counter_bytes;
   plan::resolve(table, one.a, one.b, counters, workspace, one.plan);

@@ -74,7 +74,8 @@ bool is_valid_utf8(std::string_view text) {
 
 size_t count_code_points(std::string_view text) {
   size_t count = 0;
-  for (size_t at = 0; at < text.size(); ++count) at += utf8_step(text, at).length;
+  for (size_t at = 0; at < text.size(); ++count)
+    at += static_cast<unsigned char>(text[at]) < 0x80 ? 1 : utf8_step(text, at).length;  // texts are ASCII, and long
   return count;
 }
 

@@ -11,8 +11,9 @@ namespace codetta::diag {
 
 namespace {
 
-// The byte offset of the code point with the given index.
-size_t offset_of(std::string_view text, uint32_t index) {
+// The byte offset of the code point with the given index, of so many.
+size_t offset_of(std::string_view text, uint32_t total, uint32_t index) {
+  if (total == text.size()) return index;
   size_t at = 0;
   for (; index != 0 && at < text.size(); --index) at += base::utf8_step(text, at).length;
   return at;
@@ -35,8 +36,8 @@ void cut_line(SourceLocation& where) {
   const std::string_view line = where.line_text;
   const bool front = start != 0;
   const bool back = end != total;
-  const size_t first = offset_of(line, front ? start + 3 : start);
-  const size_t last = offset_of(line, back ? end - 3 : end);
+  const size_t first = offset_of(line, total, front ? start + 3 : start);
+  const size_t last = offset_of(line, total, back ? end - 3 : end);
   std::string cut = front ? "..." : "";
   cut += line.substr(first, last - first);
   if (back) cut += "...";

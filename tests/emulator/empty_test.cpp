@@ -104,6 +104,33 @@ TEST_F(HipEmpty, OtherKernelsAreCompiledThen) {
   EXPECT_GT(others->kernels().size(), 1U);
 }
 
+// Rows are taken from what has none only where the loop, or the branch, is run.
+TEST_F(HipEmpty, WhatIsNotRunTakesNothing) {
+  const std::string text =
+      "def more(t, n, h, x):\n    return t < n\n\ndef turn(t, n, h, x):\n"
+      "    return t + 1, n, h + take(x, t) + sum(take(x, t)), x\n\ndef first(h, x):\n    return h + take(x, "
+      "sum(arange(1), "
+      "keepdim=False))\n\ndef none(h, x):\n    return h\n\ndef f(x: f32[\"l\", 4]):\n"
+      "    n = sum(ones(l, dtype=i64), keepdim=False)\n    _, _, h, _ = while_loop(more, turn, cast(0, i64), n, "
+      "zeros(4), "
+      "x)\n    y = cond(n > 0, first, none, h, x)\n    return y\n";
+  check_without(text, {{"l", 3}});
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    const Program program = Program::parse(changed, "p.py").value();
+    const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+    std::vector<DeviceTensor> there;
+    there.push_back(DeviceTensor::make(*device_, f32, {0, 4}).value());
+    there.push_back(DeviceTensor::make(*device_, f32, {4}).value());
+    const auto ran = compiled.run({{"x", there[0].view()}, {"y", there[1].view()}});
+    ASSERT_FALSE(ran) << changed;
+    EXPECT_EQ(ran.error().message(), "error[E0618]: elements of x are taken by indices, and it has none") << changed;
+  };
+  refused("t < n", "t < n + 1");
+  refused("n > 0", "n < 1");
+}
+
 TEST_F(HipEmpty, RandomPrograms) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     if (!test::commit_takes(seed, 8)) continue;

@@ -77,6 +77,34 @@ for m in (2, 0):
 print(found)
 """
 
+# Rows are taken from what has none only where the loop has a turn.
+TURNS = """def more(t, n, h, x):
+    return t < n
+
+def turn(t, n, h, x):
+    return t + 1, n, h + take(x, t), x
+
+def turns(x: f32["l", 4], n: i64):
+    _, _, h, _ = while_loop(more, turn, cast(0, i64), n, zeros(4), x)
+    return h
+"""
+TAKES = """import ctypes, sys
+l = ctypes.CDLL(sys.argv[1])
+assert l.turns_init() == 0
+l.turns_get_last_error.restype = ctypes.c_char_p
+hip = ctypes.CDLL("libamdhip64.so.6")
+def memory(count, value):
+    at = ctypes.c_void_p()
+    assert hip.hipMalloc(ctypes.byref(at), ctypes.c_size_t(4 * count)) == 0
+    made = ctypes.cast(at, ctypes.POINTER(ctypes.c_float))
+    for i in range(count): made[i] = value
+    return made
+x, h = memory(12, 1.0), memory(4, 99.0)
+for rows, turns in ((3, 2), (0, 0), (3, 3), (0, 1)):
+    status = l.turns_turns(x, ctypes.c_int64(turns), h, ctypes.c_int64(rows), None)
+    print(status == 0, h[0] if status == 0 else l.turns_get_last_error().decode())
+"""
+
 # A kernel of the user's writes outputs that lie as temporaries do, and others are copied from one: y is x + 1, and nothing beside it is touched.
 OWN = 'def own(x: f32["m", 8]):\n    y = user_kernel("add", x, out="f32[m, 8]")\n    return y\n'
 ADD = """#pragma codetta kernel(x: f32[m, n], out y: f32[m, n])
@@ -141,6 +169,12 @@ def main():
         done = subprocess.run([sys.executable, "-c", EMPTY, "./libnone.so"], cwd=folder, env=machine.environment, capture_output=True, text=True, timeout=300)
         if done.returncode or done.stdout != "[0, 4.0, 1.0, 0, 4.0, 1.0]\n":
             FAILURES.append(f"no rows: status {done.returncode}: {done.stdout}{done.stderr}")
+        (folder / "turns.py").write_text(TURNS)
+        machine.run("build", "turns.py", "-o", "libturns.so", "--target", "hip:gfx942")
+        done = subprocess.run([sys.executable, "-c", TAKES, "./libturns.so"], cwd=folder, env=machine.environment, capture_output=True, text=True, timeout=300)
+        nothing = "E0618: elements of x are taken by indices, and it has none: it is f32[0, 4], and 4 elements are computed of it"
+        if done.returncode or done.stdout != f"True 2.0\nTrue 0.0\nTrue 3.0\nFalse {nothing}\n":
+            FAILURES.append(f"turns: status {done.returncode}: {done.stdout}{done.stderr}")
         (folder / "own.py").write_text(OWN)
         (folder / "add.hip").write_text(ADD)
         for options in ([], ["--no-checks"]):

@@ -406,8 +406,9 @@ class StepPrinter : public StepBase {
       const auto bound = out_.block_with("};", "const GpuOperand bound[] = ");
       for (size_t i = 0; i < count; ++i) {
         const uint32_t b = step.arguments[program.operands[i].argument];
+        const char* taken = list_ == main_ ? "true" : "frame.running";
         out_.line("{&v[", b, "], ", name_of(b), ", meets_nothing(v[", b, "], operands[", i, "]), ",
-                  !program.operands[i].gathered.empty(), "},");
+                  program.operands[i].gathered.empty() ? "false" : taken, "},");
       }
     }
     if (!program.arguments.empty()) print_scalars("scalars", program, step.arguments);

@@ -132,7 +132,7 @@ Result<Launch> Launch::make(const package::Package& package, const package::Laun
                             const Bindings& bindings, ModuleRef module, const Symbols& symbols, bool& unaligned) {
   CODETTA_TRY(Launch launch, planned(package, step, bindings, symbols, unaligned));
   launch.module_ = std::move(module);
-  CODETTA_TRY(const bool zero, launch.needs_zero(bindings));
+  const bool zero = launch.needs_zero(bindings);
   CODETTA_CHECK_OK(launch.plan_entries());
   CODETTA_CHECK_OK(launch.plan_workspace(zero));
   return launch;
@@ -150,7 +150,7 @@ Result<LaunchRoom> Launch::room(const package::Package& package, const package::
     launch.plan_.gemm_blocks = std::min(units, std::max(multiprocessors / cluster, int64_t{1}) * cluster);
     room.estimated = true;
   }
-  CODETTA_TRY(const bool zero, launch.needs_zero(bindings));
+  const bool zero = launch.needs_zero(bindings);
   CODETTA_CHECK_OK(launch.plan_workspace(zero));
   room.workspace_bytes = launch.workspace_bytes;
   room.counter_bytes = launch.counter_bytes();
@@ -241,9 +241,8 @@ Result<Launch> Launch::planned(const package::Package& package, const package::L
 }
 
 // Loads that meet nothing still have an address: that of a 0 on the device, also over an empty root space, where the
-// block that looks at the stores of finished reductions reads what is the same everywhere. Errors: E0618 where elements
-// are taken by indices out of what has none, since each index is out of range then.
-Result<bool> Launch::needs_zero(const Bindings& bindings) const {
+// block that looks at the stores of finished reductions reads what is the same everywhere.
+bool Launch::needs_zero(const Bindings& bindings) {
   const package::EpilogueProgram& program = kernel_->epilogue;
   bool needed = false;
   for (size_t i = 0; i < program.operands.size(); ++i) {
@@ -254,7 +253,7 @@ Result<bool> Launch::needs_zero(const Bindings& bindings) const {
     if (operand.gathered.empty() || plan_.empty) continue;
     shared::Trouble trouble;
     shared::gathers_nothing(plan_, program.arguments[operand.argument].name.c_str(), view.describe().c_str(), trouble);
-    return error_of(trouble);
+    gathers_nothing = error_of(trouble);
   }
   return needed;
 }

@@ -63,6 +63,9 @@ class Launch {
   [[nodiscard]] int64_t counter_bytes() const { return plan_.counter_bytes; }
   [[nodiscard]] const std::string& name() const { return kernel_->name; }
 
+  // Why it cannot run, though a branch or a loop around it may never come to it: E0618, elements are taken by indices
+  // out of what has none, since each index is out of range then.
+  std::optional<Error> gathers_nothing;
   int64_t workspace_bytes = 0;
   uint32_t on_device = 0;   // of the package: whose workspace
   int64_t counters_at = 0;  // and those, behind the temporaries
@@ -79,7 +82,7 @@ class Launch {
   static Result<Launch> planned(const package::Package& package, const package::LaunchKernel& step,
                                 const Bindings& bindings, const Symbols& symbols, bool& unaligned);
   Result<void> plan_workspace(bool zero);
-  Result<bool> needs_zero(const Bindings& bindings) const;
+  bool needs_zero(const Bindings& bindings);
   Result<void> plan_entries();
   // Empty where the kernel makes it; of several products that of the first.
   [[nodiscard]] codetta::gpu::host::Factor factor(const Bindings& bindings, bool is_a) const;

@@ -185,6 +185,7 @@ class Execution::State::Preparing : PassiveSteps {
     }
     CODETTA_TRY(Launch made,
                 Launch::make(p_, step, s_.bindings, here().modules[step.kernel], s_.symbols, s_.unaligned));
+    if (made.gathers_nothing && list_ == 0) return *made.gathers_nothing;
     CODETTA_CHECK_OK(add_scratch(made));
     add({.launch = static_cast<int32_t>(s_.launches.size())});
     s_.launches.push_back(std::move(made));
