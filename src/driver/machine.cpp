@@ -9,21 +9,6 @@
 namespace codetta::driver {
 namespace {
 
-// Cores that split each 512-bit operation in two halves: AMD family 19h (Zen 4) issues one 512-bit FMA a clock, not
-// two.
-bool halves_512_bit() {
-#if defined(__x86_64__)
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != signature_AMD_ebx) return false;
-  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
-  const unsigned base = (eax >> 8) & 0xF;
-  const unsigned family = base == 0xF ? base + ((eax >> 20) & 0xFF) : base;
-  return family == 0x19;
-#else
-  return false;
-#endif
-}
-
 // Servers of Intel's from Sapphire Rapids on: what a core has in the last-level cache lies with all the others.
 bool has_far_l3([[maybe_unused]] const types::CpuFacts& facts) {
 #if defined(__x86_64__)
@@ -45,7 +30,7 @@ plan::MachineFacts machine_facts(const types::CpuFacts& facts, CpuIsa isa, int c
   machine.l2 = facts.l2;
   machine.l3 = facts.l3;
   machine.fma_vectors_per_clock = isa == CpuIsa::generic ? 1 : 2;
-  if (types::isa_info(isa).vector_bytes == 64 && halves_512_bit()) machine.fma_vectors_per_clock = 1;
+  if (types::isa_info(isa).vector_bytes == 64 && types::halves_512_bit()) machine.fma_vectors_per_clock = 1;
   if (has_far_l3(facts)) {  // measured with one core
     machine.l3_rate = 22;
     machine.memory_rate = 13;

@@ -5,6 +5,7 @@
 
 #include "codetta/target.hpp"
 #include "types/cpuid.hpp"
+#include "types/machine.hpp"
 
 #if CODETTA_X86
 #include <sys/syscall.h>
@@ -69,6 +70,16 @@ IsaSet detect() {
 }
 #endif
 
+bool detect_halves() {
+#if CODETTA_X86
+  if (cpuid(0, 0).ebx != signature_AMD_ebx) return false;
+  const unsigned eax = cpuid(1, 0).eax, base = (eax >> 8) & 0xF;
+  return (base == 0xF ? base + ((eax >> 20) & 0xFF) : base) == 0x19;
+#else
+  return false;
+#endif
+}
+
 // Detection traps in virtual machines and the AMX request is a system call; both answers stay the same.
 const IsaSet& supported_levels() {
   static const IsaSet set = detect();
@@ -82,4 +93,12 @@ bool cpu_supports(CpuIsa isa) {
   return i < isa_levels && supported_levels()[i];
 }
 
+namespace types {
+
+bool halves_512_bit() {
+  static const bool halves = detect_halves();
+  return halves;
+}
+
+}  // namespace types
 }  // namespace codetta

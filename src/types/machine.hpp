@@ -44,6 +44,10 @@ struct AccumulationModel {
 // exact_i32.
 const AccumulationModel& accumulation_model(CpuIsa isa, DType operand);
 
+// Whether this processor splits each 512-bit operation in two halves: AMD family 19h (Zen 4) issues one 512-bit FMA a
+// clock, not two. Asked once.
+bool halves_512_bit();
+
 // Caches in bytes: of one core where it has its own, L3 as shared; what the system doesn't tell is as here.
 struct CpuFacts {
   std::string name;          // "AMD EPYC 9654", or the architecture

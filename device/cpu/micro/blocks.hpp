@@ -163,11 +163,13 @@ constexpr i64 fetched_ahead(const KernelSet& set, i64 vectors, i64 m, i64 k, i64
 }
 
 // Whether kernels of packed B fetch the panel that comes after the one they multiply: where B comes from beyond the
-// caches of a core, the first rows of each panel wait for it. In tall tiles, which are planned where that takes long;
-// elsewhere it gains nothing, and costs a Zen 4 1 to 2 % in pages of 4 KiB (bench/NOTES.md).
-constexpr bool fetches_panels(const KernelSet& set, i64 vectors, i64 tile_rows, i64 k, i64 n, i64 b_bytes) {
+// caches of a core, the first rows of each panel wait for it. In tall tiles, which are planned where that takes long,
+// and in all where a vector of 64 bytes is none of `halves`: such a processor multiplies twice as fast, and waits as
+// long. A Zen 4 gains nothing elsewhere, and loses 1 to 2 % in pages of 4 KiB (bench/NOTES.md).
+constexpr bool fetches_panels(const KernelSet& set, i64 vectors, i64 tile_rows, bool halves, i64 k, i64 n,
+                              i64 b_bytes) {
   constexpr i64 near = i64{1} << 20, tall = 96;
-  return tile_rows > tall && k > near / b_bytes / n && set.fetching[vectors - 1] != nullptr;
+  return (tile_rows > tall || !halves) && k > near / b_bytes / n && set.fetching[vectors - 1] != nullptr;
 }
 
 // Rows of a call for the items of a batch that come from memory: a call of so few ends so soon that the loads of the

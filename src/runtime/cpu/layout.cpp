@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "device/cpu/micro/blocks.hpp"
+#include "types/machine.hpp"
 
 namespace codetta::runtime::cpu {
 namespace {
@@ -172,7 +173,7 @@ Layout resolve(const CpuGemmConfig& c, const GemmProblem& p) {
   }
 
   if (l.form == Form::Panels && l.ways == 1 && l.n > 0)
-    l.fetches_panels = abi::fetches_panels(*l.set, l.vectors, l.tile_rows, l.k, l.n, l.b_size);
+    l.fetches_panels = abi::fetches_panels(*l.set, l.vectors, l.tile_rows, types::halves_512_bit(), l.k, l.n, l.b_size);
 
   const int64_t k_span = round_up(std::max<int64_t>(l.k, 1), unit);
   l.a_direct = !c.pack_a && !l.set->padded && (p.a_k == 1 || l.k <= 1) && reads_as_stored(l.product, c.a_dtype);

@@ -65,7 +65,7 @@ struct Layout {
   bool fetches_b = false;
   bool long_rows = false;       // Rows: a call multiplies whole rows of the tile (KernelSet::long_rows)
   int64_t panels_ahead = 0;     // Panels: bytes between what kernels multiply and what they fetch; 0: they do not
-  bool fetches_panels = false;  // Panels: the kernels of tall tiles fetch the panel after theirs
+  bool fetches_panels = false;  // Panels: kernels fetch the panel after theirs
 
   bool short_k = false;  // KernelSet::short_rows hold
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine against a naive reference: every product, layout, tail, form and level that this machine can run.
+#include "device/cpu/micro/blocks.hpp"
 #include "runtime/cpu/tiny.hpp"
 #include "runtime/cpu/workspace.hpp"
 #include "tests/unit/runtime_cpu/harness.hpp"
+#include "types/machine.hpp"
 
 namespace codetta::runtime::cpu::test {
 namespace {
@@ -235,7 +237,10 @@ TEST(Layouts, FewRowsHaveKernelsOfTheirOwn) {
       return of(CpuFamily::Packed, 200, k, nr, tile_rows).fetches_panels;
     };
     EXPECT_EQ(panels(102, 260, 64), widest);
-    EXPECT_FALSE(panels(96, 260, 64)) << "no tall tile";
+    EXPECT_EQ(panels(96, 260, 64), widest && !types::halves_512_bit()) << "no tall tile";
+    const abi::MicroTable& table = *abi::micro_table(isa);
+    for (const bool halves : {false, true})
+      EXPECT_EQ(abi::fetches_panels(table.packed[0], 4, 96, halves, 260, 1031, 4), widest && !halves);
     EXPECT_FALSE(panels(102, 200, 64)) << "in the caches";
     EXPECT_FALSE(panels(102, 260, 32)) << "no such kernels";
   }
