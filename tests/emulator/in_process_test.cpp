@@ -21,16 +21,24 @@ class HipInProcess : public EmulatedHip {
  protected:
   // A program over random tensors is what the oracle says.
   void expect_pass(const std::string& text, const std::vector<std::pair<std::string, int64_t>>& sizes = {}) {
-    const Device device = Device::open(Backend::hip, *context_).value();
     const Program program = Program::parse(text).value();
-    const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
+    SCOPED_TRACE(text);
+    expect_pass(program, compile(program, hip_, {}, *context_).value(), sizes);
+  }
+  // Of these sizes, whichever it was compiled for.
+  void expect_pass(const Program& program, const CompiledProgram& compiled,
+                   const std::vector<std::pair<std::string, int64_t>>& sizes) {
+    const Device device = Device::open(Backend::hip, *context_).value();
     const auto made = test::device_arguments(program, sizes, device, 3).value();
     ASSERT_TRUE(made);
+    std::string of;
+    for (const auto& [symbol, size] : sizes) of += fmt::format("{} = {} ", symbol, size);
+    SCOPED_TRACE(of);
     const auto ran = compiled.run(made->arguments);
     ASSERT_TRUE(ran) << ran.error().render();
     const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
     ASSERT_TRUE(checked) << checked.error().render();
-    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << text << checked->text;
+    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
   }
 };
 
@@ -398,7 +406,6 @@ TEST_F(HipInProcess, LargestElementsBesideSumsOfExponents) {
 
 // Rows of a symbolic number that are taken apart by constants, where they are stored and read.
 TEST_F(HipInProcess, HeadsThatShareAreRows) {
-  const Device device = Device::open(Backend::hip, *context_).value();
   const char* const text =
       "def f(x: f32[\"b\", \"s\", 8], wq: f32[8, 12], wk: f32[8, 3], wh: f32[2, 8, 5]):\n"
       "    q = permute(reshape(x @ wq, (b, s, 4, 3)), (0, 2, 1, 3))\n    k = unsqueeze(x @ wk, 1)\n"
@@ -406,20 +413,11 @@ TEST_F(HipInProcess, HeadsThatShareAreRows) {
       "    h = relu(unsqueeze(x, 1) @ wh)\n    return y, h\n";
   const Program program = Program::parse(text).value();
   const CompiledProgram compiled = compile(program, hip_, {}, *context_).value();
-  for (const int64_t s : {1, 5}) {
-    const auto made = test::device_arguments(program, {{"b", 2}, {"s", s}}, device, 3).value();
-    ASSERT_TRUE(made);
-    const auto ran = compiled.run(made->arguments);
-    ASSERT_TRUE(ran) << ran.error().render();
-    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
-    ASSERT_TRUE(checked) << checked.error().render();
-    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
-  }
+  for (const int64_t s : {1, 5}) expect_pass(program, compiled, {{"b", 2}, {"s", s}});
 }
 
 // Products of one A that differ in columns, which are symbols': one compiled program for many of them, none among them.
 TEST_F(HipInProcess, ProductsOfOneAThatDifferInColumns) {
-  const Device device = Device::open(Backend::hip, *context_).value();
   const Program program = Program::parse(
                               "def f(x: f16[\"m\", 64], q: f16[64, \"n\"], k: f16[64, \"o\"], v: f16[64, 24], b: "
                               "f32[\"n\"]):\n    y = relu(x @ q + b)\n    z = cast(x @ k, f16) + cast(arange(o), "
@@ -427,15 +425,7 @@ TEST_F(HipInProcess, ProductsOfOneAThatDifferInColumns) {
                               .value();
   const CompiledProgram compiled = compile(program, hip_, {{"m", 4}, {"n", 128}, {"o", 32}}, *context_).value();
   const std::array<int64_t, 3> sizes[] = {{4, 128, 32}, {1, 1, 17}, {70, 129, 1}, {3, 40, 0}, {5, 0, 0}, {0, 16, 8}};
-  for (const auto& [m, n, o] : sizes) {
-    const auto made = test::device_arguments(program, {{"m", m}, {"n", n}, {"o", o}}, device, 3).value();
-    ASSERT_TRUE(made);
-    const auto ran = compiled.run(made->arguments);
-    ASSERT_TRUE(ran) << ran.error().render();
-    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
-    ASSERT_TRUE(checked) << checked.error().render();
-    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << m << ", " << n << ", " << o << ": " << checked->text;
-  }
+  for (const auto& [m, n, o] : sizes) expect_pass(program, compiled, {{"m", m}, {"n", n}, {"o", o}});
 }
 
 // Slices of one row or one column that share their A: the index that is always 0 is one all the same.
@@ -457,28 +447,18 @@ TEST_F(HipInProcess, ProductsOfOneAWithSlicesInAnyOrder) {
 // A program that is compiled for one head runs with several, each of which is split: no load of several columns crosses
 // from one to the next.
 TEST_F(HipInProcess, PartsOfMoreHeadsThanWereLikely) {
-  const Device device = Device::open(Backend::hip, *context_).value();
   const Program program = Program::parse(
                               "def f(x: f16[\"m\", 64], w: f16[64, \"h\", 200]):\n"
                               "    z = reshape(x @ reshape(w, (64, h * 200)), (m, h, 200))\n"
                               "    a, b = split(z, 2, dim=-1)\n    r = join(a - b, b + a, dim=-1)\n    return r\n")
                               .value();
   const CompiledProgram compiled = compile(program, hip_, {{"m", 4096}, {"h", 1}}, *context_).value();
-  for (const int64_t heads : {1, 2}) {
-    const auto made = test::device_arguments(program, {{"m", 33}, {"h", heads}}, device, 3).value();
-    ASSERT_TRUE(made);
-    const auto ran = compiled.run(made->arguments);
-    ASSERT_TRUE(ran) << ran.error().render();
-    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
-    ASSERT_TRUE(checked) << checked.error().render();
-    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << checked->text;
-  }
+  for (const int64_t heads : {1, 2}) expect_pass(program, compiled, {{"m", 33}, {"h", heads}});
 }
 
 // What a run resolves behind a size that it computes is looked at before: other kernels take over where those of the
 // hinted sizes do not take rows that are aligned less, or no rows at all.
 TEST_F(HipInProcess, OtherKernelsTakeOverBehindComputedSizes) {
-  const Device device = Device::open(Backend::hip, *context_).value();
   const Program program = Program::parse(
                               "def f(x: f16[\"m\", 64], u: f16[\"m\", 64]):\n"
                               "    k = sum(cast(max(x, dim=1, keepdim=False) > 0.0, i64), keepdim=False)\n"
@@ -489,15 +469,7 @@ TEST_F(HipInProcess, OtherKernelsTakeOverBehindComputedSizes) {
                               "    return y, a, t\n")
                               .value();
   const CompiledProgram compiled = compile(program, hip_, {{"m", 64}}, *context_).value();
-  for (const int64_t rows : {64, 30, 1, 0}) {
-    const auto made = test::device_arguments(program, {{"m", rows}}, device, 3).value();
-    ASSERT_TRUE(made);
-    const auto ran = compiled.run(made->arguments);
-    ASSERT_TRUE(ran) << rows << ran.error().render();
-    const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
-    ASSERT_TRUE(checked) << checked.error().render();
-    EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << rows << checked->text;
-  }
+  for (const int64_t rows : {64, 30, 1, 0}) expect_pass(program, compiled, {{"m", rows}});
 }
 
 // Each turn reads its sizes anew, and a branch that is not taken none.

@@ -8,13 +8,13 @@ import pathlib
 import random
 import re
 import struct
-import subprocess
 import sys
 import unittest
 
 CODETTA, CC, CXX = sys.argv[1:4]
 SOURCE, WORK = pathlib.Path(sys.argv[4]), pathlib.Path(sys.argv[5])
 sys.path.insert(0, str(SOURCE / "tests/support"))
+import run_command  # noqa: E402
 from quick_compiler import quick_compiler  # noqa: E402
 DIGITS = SOURCE / "examples/digits"
 NEEDED = re.compile(r"lib(stdc\+\+|gcc_s|c\+\+|c\+\+abi|c|m|pthread|dl)\.so|ld-linux")
@@ -30,11 +30,9 @@ def record_codes(text):
 
 
 def run(*command, code=0, cwd=None):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd)
+    done = run_command.run(*command, code=None, cwd=cwd)
     record_codes(done.stderr)
-    if code is not None and done.returncode != code:
-        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done
+    return run_command.checked(done, code)
 
 
 def codetta(*arguments, code=0):

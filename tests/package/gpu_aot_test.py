@@ -19,6 +19,7 @@ SOURCE, WORK = (pathlib.Path(a) for a in sys.argv[4:6])
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from commit_slice import of_this_commit  # noqa: E402
 from quick_compiler import quick_compiler  # noqa: E402
+from run_command import run  # noqa: E402
 
 HIP, NVRTC, *PRETENDED = sys.argv[6] == "hip", *(pathlib.Path(a) for a in sys.argv[7:10])
 TARGET, OTHER, LOADED = ("hip:gfx942", "hip:gfx1100", "libamdhip64.so") if HIP else ("cuda:sm_90a", "cuda:sm_80", "libcuda.so.1")
@@ -79,13 +80,6 @@ def launched_as(kernel):
     """How a launch of the kernel begins in such a list, by the manifest: the product behind a copy of its factors, if there is one."""
     config = kernel["config"]
     return [[entry] + ([str(config["threads"]), str(config["shared_bytes"])] if entry == "codetta_gemm" else []) for entry in kernel["entries"]]
-
-
-def run(*command, code=0):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
-    if code is not None and done.returncode != code:
-        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done
 
 
 @functools.cache

@@ -167,9 +167,7 @@ TEST_F(DevicesPython, ConstantsPredicatesAndSizesOfEachDevice) {
 
 TEST_F(DevicesPython, ProductsAreLaunchedWhereTheirTensorsLie) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   for (const int64_t k : {256, 16384}) {
     const auto package = two_stages("cuda:sm_90a", k, context);
     ASSERT_TRUE(package) << package.error().render();

@@ -146,9 +146,7 @@ TEST_F(GpuDevices, BytesOfEachDevice) {
 }
 
 TEST_F(GpuDevices, ProductsAreLaunchedWhereTheirTensorsLie) {
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   for (const bool registered : {false, true}) {
     for (const int64_t k : {256, 16384}) {  // the latter in slices, with counters
       const auto package = two_stages("cuda:sm_90a", k, context);
@@ -644,9 +642,7 @@ TEST_F(HipDevices, TheSameOverHip) {
   EXPECT_EQ(std::get<4>(after), std::get<4>(before));
 }
 TEST_F(HipDevices, ProductsOverHip) {
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   const auto package = two_stages("hip:gfx942", 256, context);
   ASSERT_TRUE(package) << package.error().render();
   load("hip_stages", *package);

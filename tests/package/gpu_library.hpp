@@ -383,11 +383,15 @@ inline std::string difference(const std::vector<FakeLaunch>& expected, const std
   return {};
 }
 
-inline package::PackageRef package_of(const std::string& text, const char* target = "cuda:sm_90a",
-                                      const Sizes& hints = {{"m", 4096}}) {
+inline Context uncached() {
   ContextOptions options;
   options.cache_enabled = false;
-  Context context = *Context::make(options);
+  return *Context::make(options);
+}
+
+inline package::PackageRef package_of(const std::string& text, const char* target = "cuda:sm_90a",
+                                      const Sizes& hints = {{"m", 4096}}) {
+  Context context = uncached();
   const auto program = Program::parse(text, "program.py").value();
   auto made = planned(program, Target::parse(target).value(), hints, context);
   EXPECT_TRUE(made) << made.error().render();

@@ -93,9 +93,7 @@ int64_t number_of(const char* variable, int64_t usual) {
 void run_batch(const std::string& target_name, uint64_t seed, int64_t first, int64_t count, int64_t& launches) {
   FakeGpu gpu;
   const Target target = Target::parse(target_name).value();
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   std::vector<Case> cases;
   std::vector<package::PackageRef> packages;
   for (int64_t i = first; i < first + count; ++i) {

@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import unittest
 
@@ -14,6 +13,7 @@ CODETTA, CC, CXX = sys.argv[1:4]
 SOURCE, WORK, NVRTC, DRIVER = (pathlib.Path(a) for a in sys.argv[4:8])
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from quick_compiler import quick_compiler  # noqa: E402
+from run_command import run  # noqa: E402
 
 PROGRAM = """def mlp(x: bf16["m", 256], w: bf16[256, 512], v: bf16[512, 128]):
     h = relu(x @ w)
@@ -125,13 +125,6 @@ int nvrtcGetProgramLogSize(void* program, size_t* bytes) { return *bytes = 4, 0;
 int nvrtcGetProgramLog(void* program, char* log) { return log[0] = 's', log[1] = 'o', log[2] = '!', log[3] = 0, 0; }
 #endif
 """
-
-
-def run(*command, code=0, env=None):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=env)
-    if code is not None and done.returncode != code:
-        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done
 
 
 @functools.cache

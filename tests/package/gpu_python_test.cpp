@@ -18,9 +18,7 @@ namespace {
 
 TEST_F(CudaPython, LaunchesWhatRunsInProcessLaunch) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   struct Case {
     std::string text;
     std::vector<TensorView> views;
@@ -102,9 +100,7 @@ TEST_F(CudaPython, LaunchesWhatRunsInProcessLaunch) {
 
 TEST_F(CudaPython, SaysWhatIsWrong) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   const auto package = package_of("def f(x: bf16['m', 256], w: bf16[256, 512]):\n    y = relu(x @ w)\n    return y\n",
                                   {{"m", 4096}}, context);
   const auto form = [&](int64_t m, int64_t n) {
@@ -133,9 +129,7 @@ TEST_F(CudaPython, SaysWhatIsWrong) {
 // What a first call loads and allocates leaves the capture of its stream valid, and what would wait is refused.
 TEST_F(CudaPython, AFirstCallInACapture) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   const auto rows = package_of(
       "def f(table: f32[10, 64], ids: i32[8]):\n    h = embedding(table, ids)\n    y = exp(h - max(h))\n    return y\n",
       {}, context);
@@ -158,9 +152,7 @@ TEST_F(CudaPython, AFirstCallInACapture) {
 // Copies without tensor maps stand in front of the launch that is refused.
 TEST_F(CudaPython, ARefusedCallHasEnqueuedNothing) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   const auto package = package_of(
       "def f(q: f32['m', 512], x: bf16['m', 256], w: bf16[256, 512]):\n    h = softmax(q)\n    y = relu(x @ w) * h\n"
       "    return h, y\n",
@@ -188,9 +180,7 @@ TEST_F(CudaPython, ARefusedCallHasEnqueuedNothing) {
 // The first program of a module whose kernels take a call's tensors is launched, and nothing of those in front of it.
 TEST_F(CudaPython, TakesTensorsThatLieAnywhere) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   const Program program = Program::parse(
                               "def f(x: bf16['m', 'k'], w: bf16['k', 512], b: f32[512]):\n"
                               "    h = exp(b) * 2.0\n    y = x @ w + b\n    return h, y\n",
@@ -246,9 +236,7 @@ TEST_F(CudaPython, TakesTensorsThatLieAnywhere) {
 // Of sizes of 0 a program takes over that makes what the kernels of the first compute with elements that are not there.
 TEST_F(CudaPython, MakesWhatHasElementsOfSizesOf0) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   const Program program = Program::parse(
                               "def f(x: f32['m', 64], w: f32[64, 32]):\n    y = x @ w\n"
                               "    t = sum(exp(sum(y, dim=0)))\n    return y, t\n",
@@ -282,9 +270,7 @@ TEST_F(CudaPython, MakesWhatHasElementsOfSizesOf0) {
 // A module that knows other structs than the engine's library is refused, and writes beside none of its own.
 TEST_F(CudaPython, IsHeldToTheEnginesStructs) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   const auto package = package_of("def f(x: f32[64, 64]):\n    y = relu(x)\n    return y\n", {}, context);
   const std::vector<TensorView> views{gpu.tensor(DType::f32, {64, 64}), gpu.tensor(DType::f32, {64, 64})};
   const struct {
@@ -313,9 +299,7 @@ TEST_F(CudaPython, IsHeldToTheEnginesStructs) {
 
 TEST_F(CudaPython, TakesWhatTheDeviceCanReadAndIsOfItsType) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   const auto package = package_of(
       "def f(x: f32[64, 64], r: bf16[64], s: f8e4m3[64]):\n    y = x + cast(r, f32) + cast(s, f32)\n    return y\n", {},
       context);
@@ -356,9 +340,7 @@ TEST_F(CudaPython, TakesWhatTheDeviceCanReadAndIsOfItsType) {
 // Kernels rely on the alignment of the memory that they are planned in, whoever allocated it.
 TEST_F(CudaPython, TakesDonatedMemoryThatIsAligned) {
   FakeGpu gpu;
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   const auto package = package_of(
       "def f(x: donated[f32['m', 256]], w: f32[256, 256]):\n    y = relu(relu(x @ w) @ w)\n    z = y @ w\n    return "
       "z\n",

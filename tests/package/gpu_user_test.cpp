@@ -19,9 +19,7 @@ void users_launch(bool registered) {
     if (!registered || i == 0 || commit_takes(i, 2)) cases.push_back(user_cases()[i]);
   }
   const Target target = Target::parse("cuda:sm_90a").value();
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   FakeGpu gpu;
   std::vector<package::PackageRef> packages;
   for (const UserCase& one : cases) {
@@ -147,9 +145,7 @@ TEST(GpuLibraries, KernelsOfTheUserThatTheDriverRefuses) {
       {source_of("block(64) grid(m) window(x, bytes = 4611686018427387904 * m)"), "E0610: a size of the launch of"},
       {with_sizes("block(64) grid(m)"), "E0610: size 0 of"},
   };
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   FakeGpu gpu;
   gpu.fake.cooperative = false;
   std::vector<package::PackageRef> packages;

@@ -84,9 +84,7 @@ TEST(HipLibraries, KernelsOfTheUser) {
   };
   FakeGpu gpu;
   fake_hip(CODETTA_FAKE_HIP).reset();
-  ContextOptions options;
-  options.cache_enabled = false;
-  Context context = *Context::make(options);
+  Context context = uncached();
   std::vector<package::PackageRef> packages;
   for (const auto& one : cases) {
     const std::string source = std::string("#pragma codetta kernel(x: f32[m, n], a: f32, out y: f32[m, n])\n") +

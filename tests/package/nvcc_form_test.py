@@ -10,7 +10,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import unittest
 
@@ -18,6 +17,7 @@ CODETTA, CC, CXX = sys.argv[1:4]
 SOURCE, WORK, NVRTC, PRETENDED = (pathlib.Path(a) for a in sys.argv[4:8])
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from commit_slice import of_this_commit  # noqa: E402
+from run_command import run  # noqa: E402
 
 NVCC = os.environ.get("NVCC") or shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 MLP = """def mlp(x: bf16["m", 4096], w: bf16[4096, 2048], v: bf16[2048, 512], b: bf16[2048]):
@@ -37,13 +37,6 @@ def steps(t: f32["n", 8], k: i64["r"], u: f32["r", 8], i: i32[1], q: f16["n", 64
     s = softmax(q @ p)
     return y, s
 """
-
-
-def run(*command, code=0, **how):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **how)
-    if code is not None and done.returncode != code:
-        raise AssertionError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done
 
 
 def sources(program, folder, target, *more):
