@@ -45,19 +45,24 @@ std::vector<Place> places_of(const std::vector<emit::host::Program>& programs, c
   return found;
 }
 
-// Sizes for which a call takes the program, or one that it takes over for; none where all sizes take it.
+// Sizes for which a call takes the program, or the one that it takes over for soonest; none where all sizes take it.
 SizeHints sizes_of_program(const emit::host::SizeTable& table, size_t program) {
+  std::optional<size_t> found;
+  size_t least = SIZE_MAX;  // programs in front of it
   for (size_t place = 0; place < table.chosen.size(); ++place) {
-    for (std::optional<size_t> at = table.chosen[place]; at; at = table.takes_over(*at)) {
-      if (table.first + *at != program) continue;
-      SizeHints sizes;
-      size_t rest = place;
-      for (auto axis = table.axes.rbegin(); axis != table.axes.rend(); rest /= axis->sizes.size(), ++axis)
-        sizes.emplace_back(axis->symbol, axis->sizes[rest % axis->sizes.size()]);
-      return sizes;
+    size_t before = 0;
+    for (std::optional<size_t> at = table.chosen[place]; at; at = table.takes_over(*at), ++before) {
+      if (table.first + *at != program || before >= least) continue;
+      found = place;
+      least = before;
     }
   }
-  return {};
+  if (!found) return {};
+  SizeHints sizes;
+  size_t rest = *found;
+  for (auto axis = table.axes.rbegin(); axis != table.axes.rend(); rest /= axis->sizes.size(), ++axis)
+    sizes.emplace_back(axis->symbol, axis->sizes[rest % axis->sizes.size()]);
+  return sizes;
 }
 
 Error not_one(const std::string& wanted, const std::set<std::string>& names, size_t found) {

@@ -481,6 +481,24 @@ for taken, rows in ((1, 40), (1, 300), (1, 0), (1, 513), (0, 513), (0, -7), (1, 
             self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
             self.assertRegex(said.stdout, r"t\d: \d+ elements of (f32|bf16), .*\nleast time of 2 calls: ")
 
+    def test_reproducers_of_a_librarys_table(self):
+        """Kernels for other numbers of rows, whose tensors have these, and those that take over for tensors that lie otherwise."""
+        (WORK / "rows.py").write_text("def rows(x: bf16['m', 1024], w: bf16[1024, 2048]):\n    y = relu(x @ w)\n    return y\n")
+        how = ["--target", TARGET]
+        text = codetta("build", WORK / "rows.py", "-o", WORK / "librows.so", "--show", *how).stdout
+        names = set(re.findall(r"codetta_relu_[0-9a-f]{8}", text))
+        made = {}
+        for size in (1, 16, 512):
+            manifest = json.loads(codetta("emit", "--program", WORK / "rows.py", "--hint", f"m={size}", "--what", "manifest", *how).stdout)
+            made.setdefault(manifest["kernels"][0]["name"], set()).add(size)
+        self.assertLessEqual(set(made), names)
+        self.assertGreater(len(names), 1)
+        for kernel in of_this_commit(sorted(names), 2):
+            folder = WORK / ("rows_" + kernel)
+            codetta("build", WORK / "rows.py", "-o", folder, "--repro", kernel, *how)
+            self.assertIn(int(re.search(r"define m = (\d+)", (folder / "plan.txt").read_text())[1]), made.get(kernel, {512}))
+            self.assertEqual(len(list(folder.glob("constant_*.bin"))), 1)
+
     # The example with real code, over a driver that only pretends; and what the compiler says of the user's lines.
     def test_kernel_of_the_user(self):
         ending, other = ("hip", "cu") if HIP else ("cu", "hip")
