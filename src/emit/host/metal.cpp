@@ -94,7 +94,7 @@ class MetalProgramPrinter : public StepBase {
       out_.line("View* const v = frame.views;");
       out_.line("frame.placed = 0;");
       for (const auto& [symbol, variable] : variables_)
-        out_.line("Number ", variable, " = ", first_number(signature_, symbol), ";  // ", comment_text(symbol));
+        out_.line("Number ", variable, " = ", first_number(program_, symbol), ";  // ", comment_text(symbol));
       for (const package::Step& step : package_.steps) std::visit(*this, step);
       if (package_.steps.empty() || !std::holds_alternative<package::Return>(package_.steps.back()))
         out_.line("return ok;");

@@ -60,8 +60,8 @@ Signature signature_of(const Program& program) {
   return signature;
 }
 
-std::string first_number(const Signature& signature, std::string_view symbol) {
-  for (const auto& [name, value] : signature.fixed) {
+std::string first_number(const Program& program, std::string_view symbol) {
+  for (const auto& [name, value] : signature_of(program).fixed) {
     if (name == symbol) return "Number(" + std::to_string(value) + ")";
   }
   return "Number::none()";

@@ -38,7 +38,7 @@ inline constexpr size_t max_computed_dims = 64;  // ComputedSizes of device/host
 
 // What the variable of a symbol is before the steps, as C++: the size that constants fix, so that of tensors which do
 // not agree with it those of the caller's are told, or none.
-std::string first_number(const Signature& signature, std::string_view symbol);
+std::string first_number(const Program& program, std::string_view symbol);
 
 // By buffer; null when it is none.
 const Constant* constant_of(const Program& program, uint32_t buffer);

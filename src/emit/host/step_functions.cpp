@@ -75,11 +75,10 @@ bool StepFunctions::is_apart(const package::StepList& list) const {
 void print_shared_steps(CodeWriter& out, const Program& program, const std::map<std::string, std::string>& sizes,
                         size_t parts, const std::string& frame_type) {
   const package::Package& package = *program.package;
-  const Signature signature = signature_of(program);
   out.line("// Of the functions of one run of the steps.");
   const auto all = out.block_with("};", "struct Shared");
   for (const auto& [symbol, variable] : sizes)
-    out.line("Number ", variable.substr(variable.find('.') + 1), " = ", first_number(signature, symbol), ";  // ",
+    out.line("Number ", variable.substr(variable.find('.') + 1), " = ", first_number(program, symbol), ";  // ",
              comment_text(symbol));
   for (size_t i = 0; i < package.pools.size(); ++i) out.line("i64 pool_", i, " = 0;");
   std::map<uint32_t, uint32_t> results;  // how many outputs they have

@@ -53,8 +53,7 @@ class StepPrinter : public StepBase {
     if (gpu_ && has_launches(package_)) out_.line(launches_line);
     out_.line(devices_.several() ? "begin_devices(frame);" : "frame.placed = 0;");
     for (const auto& [symbol, variable] : variables_)
-      out_.line("Number ", variable, " = ", first_number(signature_of(program_), symbol), ";  // ",
-                comment_text(symbol));
+      out_.line("Number ", variable, " = ", first_number(program_, symbol), ";  // ", comment_text(symbol));
     main_ = &package_.steps;
     print_list(package_.steps);
     parts_.close_all();
