@@ -141,17 +141,16 @@ inline Status fit_of(const GpuKernel& kernel, const plan::Entry& entry, const Gp
   return ok;
 }
 
-// Sizes, grids and workspace; nothing is enqueued.
-inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, plan::Grid* grids,
-                      plan::Reserved* reserved, const GpuOperand* operands, const codetta::gpu::Operand* strides) {
-  const plan::Kernel& table = kernel.table;
+// What the kernel asks of tensors and sizes. `zero`: some load meets no element.
+inline Status fit_tensors(const GpuFrame& frame, const plan::Kernel& table, GpuLaunch& one, const GpuOperand* operands,
+                          const codetta::gpu::Operand* strides, bool& zero) {
   plan::Trouble trouble;
   if (table.has_product) {
     if (!plan::fold_batch(table, one.a, one.b, strides, one.plan, trouble)) return fail_measured(trouble);
     plan::fold(one.plan, one.a);
     if (!plan::plan_product(table, one.a, one.b, one.plan, trouble)) return fail_measured(trouble);
   }
-  bool zero = false;
+  zero = false;
   for (i32 i = 0; i < table.operand_count; ++i) {
     if (table.operands[i].is_store || !operands[i].nothing) continue;
     // Also over an empty root space: the block that looks at owed stores reads what is the same everywhere.
@@ -172,6 +171,16 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
     if (frame.sizes_only) view.address = 0;
     if (!plan::check_tiled(view, trouble)) return fail_measured(trouble);
   }
+  return ok;
+}
+
+// Sizes, grids and workspace; nothing is enqueued.
+inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, plan::Grid* grids,
+                      plan::Reserved* reserved, const GpuOperand* operands, const codetta::gpu::Operand* strides) {
+  const plan::Kernel& table = kernel.table;
+  plan::Trouble trouble;
+  bool zero = false;
+  CODETTA_OK(fit_tensors(frame, table, one, operands, strides, zero));
   GpuDevice& device = *frame.here->device;
   GpuLoaded* loaded = nullptr;
   CODETTA_OK(load_kernel(frame, kernel, &loaded));
@@ -309,6 +318,16 @@ Status launch(GpuFrame& frame, const GpuKernel& kernel, GpuLaunchOf<entries, red
   return frame.running ? enqueue(frame, kernel, one, one.grids, one.reserved, bound, operands, scalars)
                        : measure(frame, kernel, one, one.grids, one.reserved, bound, operands);
 }
+
+// In front of what computes sizes: whether a launch behind it takes what is known by then.
+template <class Launch>
+Status look(const GpuFrame& frame, const GpuKernel& kernel, Launch& one, const GpuOperand* bound,
+            const codetta::gpu::Operand* operands) {
+  bool zero = false;
+  return fit_tensors(frame, kernel.table, one, bound, operands, zero);
+}
+// What no other program takes is told when the launch is measured, if it ever is.
+inline Status if_another_may(Status status) { return unaligned ? status : ok; }
 
 // `start` elements from the view's first; its strides are set by the text that calls this.
 inline codetta::gpu::Operand gpu_operand(const View& view, Number start = Number(0)) {

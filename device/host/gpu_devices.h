@@ -267,6 +267,16 @@ void lie_on(Tensor* tensors, i32 count, i32 device) {
 inline Status prepare_devices(i32 count, const u64* used, const char* library) {
   DevicesHere here;
   CODETTA_OK(here.enter(nullptr, count, library));
+  DevicesAlike kinds[most_devices];
+  i32 found = 0;
+  for (i32 d = 0; d < count; ++d) {
+    const GpuDevice& device = *here.at[d].device;
+    i32 kind = 0;
+    while (kind < found && (kinds[kind].one->major != device.major || kinds[kind].one->minor != device.minor)) ++kind;
+    if (kind == found) kinds[found++] = {&device, 0};
+    kinds[kind].devices |= u64{1} << d;
+  }
+  if (gpu_facts.compile_all != nullptr) CODETTA_OK(gpu_facts.compile_all(kinds, found, used));
   for (i32 d = 0; d < count; ++d) {
     CODETTA_OK(here.to(d));
     for (i32 k = 0; k < gpu_facts.kernel_count; ++k) {

@@ -219,10 +219,13 @@ inline Status compile_kernel(const GpuDevice& device, const GpuKernel& kernel, c
   return compiled_for(kernel, capability_of(device), cubin);
 }
 
-// GpuLibraryFacts::compile_all: those that are not there yet, in as many threads as there are processors.
-inline Status compile_kernels(const GpuDevice& device) {
+// GpuLibraryFacts::compile_all: those that are not there yet, in as many threads as there are processors, whichever
+// devices they are for.
+inline Status compile_kernels(const DevicesAlike* kinds, i32 count, const u64* used) {
   struct Work {
-    i32 capability;
+    const DevicesAlike* kinds;
+    i32 count;
+    const u64* used;
     i32 next = 0;
     i32 status = ok;  // of the first that failed; under the lock
     char text[sizeof error_text] = "";
@@ -230,9 +233,11 @@ inline Status compile_kernels(const GpuDevice& device) {
       auto& work = *static_cast<Work*>(self);
       for (;;) {
         const i32 at = __atomic_fetch_add(&work.next, 1, __ATOMIC_RELAXED);
-        if (at >= gpu_facts.kernel_count || __atomic_load_n(&work.status, __ATOMIC_RELAXED) != ok) return nullptr;
+        const i32 k = at % gpu_facts.kernel_count, kind = at / gpu_facts.kernel_count;
+        if (kind >= work.count || __atomic_load_n(&work.status, __ATOMIC_RELAXED) != ok) return nullptr;
+        if (work.used != nullptr && (work.used[k] & work.kinds[kind].devices) == 0) continue;
         const void* cubin = nullptr;
-        const Status status = compiled_for(*gpu_facts.kernels[at], work.capability, &cubin);
+        const Status status = compiled_for(*gpu_facts.kernels[k], capability_of(*work.kinds[kind].one), &cubin);
         if (status == ok) continue;
         const Locked locked(nvrtc.lock);
         if (work.status != ok) return nullptr;
@@ -240,12 +245,13 @@ inline Status compile_kernels(const GpuDevice& device) {
         __atomic_store_n(&work.status, static_cast<i32>(status), __ATOMIC_RELAXED);
       }
     }
-  } work{capability_of(device)};
+  } work{kinds, count, used};
+  if (gpu_facts.kernel_count == 0) return ok;
   constexpr i32 most = 16;
   pthread_t threads[most];
   i32 started = 0;
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  while (started + 1 < most && started + 1 < processors && started + 1 < gpu_facts.kernel_count &&
+  while (started + 1 < most && started + 1 < processors && started + 1 < count * gpu_facts.kernel_count &&
          pthread_create(&threads[started], nullptr, &Work::run, &work) == 0)
     ++started;
   (void)Work::run(&work);

@@ -27,6 +27,11 @@ struct GpuKernel {
   int (*function)(int entry, void** handle) = nullptr;
 };
 struct GpuDevice;
+// Devices, a bit each, of one compute capability: that of `one`.
+struct DevicesAlike {
+  const GpuDevice* one;
+  u64 devices;
+};
 // What the text of the library says about all of it.
 struct GpuLibraryFacts {
   const GpuKernel* const* kernels;
@@ -43,7 +48,8 @@ struct GpuLibraryFacts {
   // for a device, and that of all, which is kept; and the headers. `stream`: as load_kernel() has it.
   Status (*compile)(const GpuDevice& device, const GpuKernel& kernel, const StreamHandle* stream,
                     const void** code) = nullptr;
-  Status (*compile_all)(const GpuDevice& device) = nullptr;
+  // `used`: by kernel, which devices launch it; null: all do.
+  Status (*compile_all)(const DevicesAlike* kinds, i32 count, const u64* used) = nullptr;
   const unsigned char* headers = nullptr;
   bool for_later = false;      // the sources compile for all later devices, not those of this major version alone
   const char* init = nullptr;  // the call of the library's that compiles all of them
@@ -594,7 +600,8 @@ inline Status start_library(Status (*load)(const char* path), const char* path) 
 inline Status prepare_device() {
   OnDevice here;
   CODETTA_OK(here.enter(nullptr));
-  if (gpu_facts.compile_all != nullptr) CODETTA_OK(gpu_facts.compile_all(*here.device));
+  const DevicesAlike kind{here.device, 1};
+  if (gpu_facts.compile_all != nullptr) CODETTA_OK(gpu_facts.compile_all(&kind, 1, nullptr));
   for (i32 k = 0; k < gpu_facts.kernel_count; ++k) {
     GpuLoaded* loaded = nullptr;
     CODETTA_OK(load_kernel(*here.device, *gpu_facts.kernels[k], nullptr, &loaded));

@@ -262,6 +262,7 @@ class _Call:
         self.engine = _loaded(ENGINE, KERNELS)
         self.stream = 0 if stream is None else int(getattr(stream, "cuda_stream", stream))
         self.context, self.allocated, self.work, self.began = self.engine.context(), [], [], False
+        self.looking = False
         self.shared = {}  # by device of the program: address and bytes of what its launches need while they run
 
     def __enter__(self):
@@ -675,7 +676,27 @@ def _fit(engine, context, loaded, i, entry):
     return loaded.fits[i]
 
 
-def _encode(engine, loaded, plan, i, operand, name, parameters):
+class _Looking:
+    """In front of what a call computes sizes by, or decides by: launches behind that are planned and not enqueued. They
+    fail where the program whose kernels rely on less may take the call; what no other one takes is told when they run."""
+
+    def __enter__(self):
+        _now.call.looking = True
+
+    def __exit__(self, kind, error, _):
+        _now.call.looking = False
+        return kind is not None and issubclass(kind, HostError) and not error.unaligned
+
+
+def _lies(address, dtype, shape, strides):
+    """A temporary as it will lie."""
+    if min(shape, default=0) < 0:
+        _fail("E0603: the size of a temporary is negative")
+    size = np.dtype(_DTYPES[dtype]).itemsize
+    return _Array(address, _DTYPES[dtype], shape, [stride * size for stride in strides])
+
+
+def _tiled(engine, loaded, plan, i, operand, name):
     call, address, trouble = _Tiled(), ctypes.c_uint64(), _Trouble()
     if not engine.lib.codetta_host_gpu_map(ctypes.byref(loaded.table), plan, i, operand, name.encode(),
                                            ctypes.byref(call), ctypes.byref(address), ctypes.byref(trouble)):
@@ -683,6 +704,11 @@ def _encode(engine, loaded, plan, i, operand, name, parameters):
             _fail(f"E0649: Failed to initialize the TMA descriptor of {name}: {trouble.reason.decode()}",
                   trouble.unaligned)
         _step_trouble(trouble)
+    return call, address
+
+
+def _encode(engine, loaded, plan, i, operand, name, parameters):
+    call, address = _tiled(engine, loaded, plan, i, operand, name)
     d = engine.driver
     made = _cu(f"Failed to initialize the TMA descriptor of {name}", d.cuTensorMapEncodeTiled(
         d.CUtensorMapDataType(call.dtype), 3, address.value, [d.cuuint64_t(n) for n in call.sizes],
@@ -728,6 +754,12 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=(),
                 _fail(f"E0618: elements of {name} are taken by indices, and it has none")
     if loaded.table.has_product:
         check(lib.codetta_host_gpu_product(kernel, *references, table, plan, why))
+    if call.looking:
+        for i in range(loaded.table.map_count if lib.codetta_host_gpu_uses_maps(kernel, plan) else 0):
+            one = loaded.keep[1][i]
+            if one.source >= 2:
+                _tiled(engine, loaded, plan, i, ctypes.byref(table[one.operand]), operands[one.operand][6])
+        return
     entries = loaded.keep[0]
     grids = (_Grid * max(loaded.table.entry_count, 1))()
     for i in range(loaded.table.entry_count):

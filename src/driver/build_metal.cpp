@@ -45,6 +45,11 @@ Result<std::vector<emit::host::File>> metal_files(const std::vector<Program>& pr
         .reason("kernels for Metal run on a Mac alone")
         .help("leave out --tune: the cost model decides for the hinted sizes");
   }
+  if (options.programs_by_size > 1) {
+    return diag::error(diag::Code::host_feature, "libraries for Metal have one program of a function")
+        .reason(fmt::format("{} are asked for, each for other sizes", options.programs_by_size))
+        .help("leave out --by-size (programs_by_size), and say with --hint which sizes kernels are chosen for");
+  }
   if (!options.benchmark.empty()) {
     return diag::error(diag::Code::host_feature, "libraries for Metal come without a benchmark")
         .reason("their tensors are buffers of Metal, which a program in Python does not reach")

@@ -95,6 +95,20 @@ bool ProgramPlanner::is_known(std::string_view symbol) const {
                      [&](const types::SymbolSource& source) { return source.symbol == symbol; });
 }
 
+bool ProgramPlanner::is_late(const Dim& dim) const {
+  if (late_.empty() || dim.is_constant()) return false;
+  const std::vector<std::string> symbols = dim.symbols();
+  return std::any_of(symbols.begin(), symbols.end(), [this](const std::string& symbol) {
+    const auto found = late_.find(symbol);
+    if (found == late_.end()) return false;
+    const auto& [token, source, graph, order, most] = found->second;
+    if (graph != &graph_ || graph->node(source.node).op != Op::size_value) return true;
+    const NodeId value = graph->operands(source.node)[0];
+    return std::none_of(graph->inputs().begin(), graph->inputs().end(),
+                        [&](const ir::GraphInput& input) { return input.node == value && input.is_scalar; });
+  });
+}
+
 void ProgramPlanner::find_late_sizes(const ir::Graph& graph, uint32_t block) {
   // What a function returns in a branch or a loop is checked against sizes that are known around it.
   ir::SizeSources sizes = ir::size_sources(graph);

@@ -127,6 +127,9 @@ class ProgramPlanner {
   void find_late_sizes(const ir::Graph& graph, uint32_t block);
   // Whether the size has a value in front of the graph that is planned next.
   [[nodiscard]] bool is_known(std::string_view symbol) const;
+  // Whether a run computes the size, or a size in it: work is done by then, and no other plan may take over for what it
+  // turns out to be. A number of the caller's is known before.
+  [[nodiscard]] bool is_late(const types::Dim& dim) const;
   void come_behind_size(const types::Dim& dim, Unit& unit) const;
   // Appends the step that reads the size from buffer or result `place`, and the checks that rest on it.
   void define_late_size(const ir::SizeSource& source, uint32_t place, Unit& unit);

@@ -101,6 +101,7 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
   options.dims_as_one = plan_.target.backend != Backend::metal && alignment_ < Alignment::Uneven;
   options.offset_bytes = cpu ? 1 : gpu ? whole_alignment : 0;
   options.whole_when_empty = alignment_ == Alignment::Empty;
+  if (runs_on_gpu() && !late_.empty()) options.is_late = [this](const Dim& dim) { return is_late(dim); };
   options.inside = !cpu && !options.whole_when_empty;  // there is hardly anything to be computed
   options.together = options.prologues = cpu || options.inside;
   // On a CPU a launch costs next to nothing, and each product has threads enough by itself.

@@ -41,7 +41,7 @@ Dim elements_inside(const std::vector<Dim>& shape, uint8_t from_last) {
 }  // namespace
 
 // Bytes that a factor's address and those of its rows and items are multiples of. For the hinted sizes strides are
-// numbers, which the families look at themselves.
+// numbers, which the families look at themselves; what a run computes is relied on for no guess.
 int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& factor, bool is_a) const {
   const NodeId source = factor.source;
   const bool copies = plan_.target.backend == Backend::cuda || plan_.target.backend == Backend::hip;
@@ -54,13 +54,17 @@ int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& f
   for (size_t d = 0; d < factor.offsets.size(); ++d) {
     const Dim skipped =
         factor.offsets[d] * elements_inside(type.shape, static_cast<uint8_t>(type.shape.size() - 1 - d));
-    found = std::min(found, proven_alignment(hinted ? Dim::constant(hint(skipped)) : skipped, element));
+    found = std::min(found,
+                     proven_alignment(hinted && !is_late(skipped) ? Dim::constant(hint(skipped)) : skipped, element));
   }
-  if (hinted) return found;
+  const auto prove = [&](const Dim& stride) {
+    if (!hinted || is_late(stride)) found = std::min(found, proven_alignment(stride, element));
+  };
   // One element along K, as of x[:, 1:2]: kernels take that for the adjacent ones, and what lies side by side along the
   // other dim begins at any element.
   const auto see_both = [&](const Dim& ks, const Dim& others, const Dim& other_stride) {
-    if (ks == one && !(others == one) && other_stride == one) found = std::min(found, static_cast<int32_t>(element));
+    if (!hinted && ks == one && !(others == one) && other_stride == one)
+      found = std::min(found, static_cast<int32_t>(element));
   };
   if (const size_t seen = factor.view.size(); seen > 1) {
     const package::FactorDim &k = factor.view[is_a ? seen - 1 : seen - 2],
@@ -73,14 +77,14 @@ int32_t ProgramPlanner::factor_alignment(const ir::Graph& graph, const Factor& f
   }
   for (const package::FactorDim& dim : factor.view) {
     const Dim stride = dim.scale * elements_inside(type.shape, dim.dim);
-    if (!(stride == one) && !(dim.size == one)) found = std::min(found, proven_alignment(stride, element));
+    if (!(stride == one) && !(dim.size == one)) prove(stride);
   }
   if (factor.view.empty()) {  // of what is seen otherwise there may be one dim
     const size_t rank = type.shape.size();
     const Dim &row = type.shape[rank - 1], &rows = type.shape[rank - 2];
-    if (!(rows == one)) found = std::min(found, proven_alignment(row, element));
+    if (!(rows == one)) prove(row);
     if (std::any_of(type.shape.begin(), type.shape.end() - 2, [&](const Dim& dim) { return !(dim == one); }))
-      found = std::min(found, proven_alignment(rows * row, element));
+      prove(rows * row);
   }
   return lies_anywhere(graph, source) ? std::min(found, static_cast<int32_t>(element)) : found;
 }
@@ -118,7 +122,7 @@ void ProgramPlanner::find_factor_rows(GraphScope& scope) {
 // caller's are taken to be aligned while other kernels take over where they are not; temporaries lie row-major at
 // multiples of 64 bytes, unless a loop writes them elsewhere.
 // Rows of a symbolic size are taken to be what they are for the hinted one where a product reads such rows, whose
-// kernel relies on the same.
+// kernel relies on the same; not those of a size that a run computes.
 int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const KernelRegion& region) const {
   constexpr int32_t unknown = 1, whole = whole_alignment;
   const ir::Graph& graph = scope.graph;
@@ -144,7 +148,8 @@ int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const Kernel
     const bool shifted = !operand.offsets.empty() && !column_runs(operand);  // those of runs are multiples
     if (is_step(op) || (callers && alignment_ != Alignment::Hinted) || shifted) return false;
     const Dim& columns = graph.type(node).shape.back();
-    if (alignment_ != Alignment::Hinted) return proven_alignment(columns, types::byte_size(operand.dtype)) == whole;
+    if (alignment_ != Alignment::Hinted || is_late(columns))
+      return proven_alignment(columns, types::byte_size(operand.dtype)) == whole;
     if (!columns.is_constant() && !is_row_of_factor(columns, operand.dtype)) return false;
     return hint(columns) * types::byte_size(operand.dtype) % whole == 0;
   };

@@ -229,8 +229,12 @@ std::optional<NodeId> RegionFinder::first_behind(NodeId product, bool reductions
 
 std::optional<Error> RegionFinder::misses(const package::EpilogueProgram& program, bool in_product, const Dim& batch,
                                           const Dim& rows, const Dim& cols) const {
-  if (!options_.whole_when_empty || package::missing_when(program, in_product, batch, rows, cols) == 0)
-    return std::nullopt;
+  if (!options_.whole_when_empty && !options_.is_late) return std::nullopt;
+  const Dim one = Dim::constant(1);
+  const auto seen = [&](const Dim& size) {
+    return options_.whole_when_empty || (!size.is_constant() && options_.is_late(size)) ? size : one;
+  };
+  if (package::missing_when(program, in_product, seen(batch), seen(rows), seen(cols)) == 0) return std::nullopt;
   return diag::error(diag::Code::guard_failed, "a kernel of its own makes this where a size is 0")
       .reason("it would be computed with elements that are not there")
       .help("leave the call out where a size is 0");

@@ -153,6 +153,8 @@ struct RegionOptions {
   // On GPUs: of sizes that may be 0 a kernel makes what it stores also where they are (package::missing_when), as far
   // as values can be stored in front of others.
   bool whole_when_empty = false;
+  // On GPUs: the same of sizes that a run computes, where it is too late for another plan; null: there are none.
+  std::function<bool(const types::Dim&)> is_late{};
   bool together = false;  // products of one A are tried as one kernel
   // Why such products of different numbers of columns are not, whatever is behind them; null: they never are. Of the
   // region its products are known, with their factors and sizes.

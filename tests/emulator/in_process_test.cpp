@@ -472,6 +472,35 @@ TEST_F(HipInProcess, OtherKernelsTakeOverBehindComputedSizes) {
   for (const int64_t rows : {64, 30, 1, 0}) expect_pass(program, compiled, {{"m", rows}});
 }
 
+// What such a size alone decides, no kernel relies on: rows of so many columns that no 16 bytes divide them, and none.
+TEST_F(HipInProcess, KernelsRelyOnNoGuessOfAComputedSize) {
+  const Device device = Device::open(Backend::hip, *context_).value();
+  for (const char* const least : {"0.0", "2.3", "99.0"}) {
+    const Program program =
+        Program::parse(fmt::format("def f(x: f16[\"m\", 64], d: donated[f32[\"m\", 8]]):\n"
+                                   "    h = d * 2.0\n"
+                                   "    k = sum(cast(max(x, dim=1, keepdim=False) > {}, i64), keepdim=False)\n"
+                                   "    p = cast(x @ transpose(x[:k]) * 0.125, f16)\n"
+                                   "    y = p @ x[:k]\n"
+                                   "    z = transpose(p) @ x\n"
+                                   "    s = sum(sigmoid(sum(x[:k] @ transpose(x), dim=0)))\n"
+                                   "    t = sum(z)\n"
+                                   "    return h, y, t, s\n",
+                                   least))
+            .value();
+    const CompiledProgram compiled = compile(program, hip_, {{"m", 64}}, *context_).value();
+    for (const int64_t rows : {64, 30, 1, 0}) {
+      const auto made = test::device_arguments(program, {{"m", rows}}, device, 3).value();
+      ASSERT_TRUE(made);
+      const auto ran = compiled.run(made->arguments);
+      ASSERT_TRUE(ran) << least << ", " << rows << ran.error().render();
+      const auto checked = verify(program, made->arguments, hip_, made->how, *context_);
+      ASSERT_TRUE(checked) << checked.error().render();
+      EXPECT_EQ(checked->verdict, VerifyReport::Verdict::Pass) << least << ", " << rows << checked->text;
+    }
+  }
+}
+
 // Each turn reads its sizes anew, and a branch that is not taken none.
 TEST_F(HipInProcess, SizesOfBranchesAndLoops) {
   const Device device = Device::open(Backend::hip, *context_).value();
@@ -546,13 +575,15 @@ TEST_F(HipInProcess, RandomPrograms) {
     options.donated = 40;
     const test::RandomProgram made = test::random_program(seed, options);
     const Program program = Program::parse(made.text).value();
-    const auto on_gpu = compile(program, hip_, {}, *context_);
+    // Those of a hint rely on what it says, and others take over.
+    const auto on_gpu = compile(program, hip_, seed % 4 < 2 ? made.sizes : decltype(made.sizes)(), *context_);
     const auto on_cpu = compile(program, {Backend::cpu, CpuIsa::generic, {}}, {}, reference);
     ASSERT_TRUE(on_cpu) << made.text << on_cpu.error().render();
     ASSERT_TRUE(on_gpu) << made.text << on_gpu.error().render();
-    for (const bool empty : {false, true}) {
+    for (const int64_t less : {int64_t{0}, int64_t{1}, INT64_MAX}) {
       std::vector<std::pair<std::string, int64_t>> sizes;
-      for (const auto& [symbol, size] : made.sizes) sizes.emplace_back(symbol, empty ? 0 : size);
+      for (const auto& [symbol, size] : made.sizes) sizes.emplace_back(symbol, size - std::min(less, size));
+      const bool empty = less == INT64_MAX;
       auto on_device = test::device_arguments(program, sizes, device, seed);
       ASSERT_TRUE(on_device) << on_device.error().render();
       if (!*on_device) continue;  // no sizes of that program
@@ -560,7 +591,11 @@ TEST_F(HipInProcess, RandomPrograms) {
       std::vector<NamedArgument> here = there.inputs;
       for (size_t i = there.parameters; i < there.host.size(); ++i)
         here.push_back({there.arguments[here.size()].name, there.host[i].view()});
-      const std::string what = "seed " + std::to_string(seed) + (empty ? ", empty\n" : "\n") + made.text;
+      const std::string what = "seed " + std::to_string(seed) +
+                               (empty      ? ", empty\n"
+                                : less > 0 ? ", less\n"
+                                           : "\n") +
+                               made.text;
       const auto expected = on_cpu->run(here), got = on_gpu->run(there.arguments);
       ASSERT_EQ(bool(expected), bool(got)) << what << (got ? expected : got).error().render();
       if (!got) {

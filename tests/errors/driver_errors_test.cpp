@@ -456,6 +456,9 @@ TEST_F(DriverErrors, HintsAndTrialsOfLibraries) {
              std::to_string(programs) + " programs by size are asked for");
     }
   }
+  options.programs_by_size = 2;
+  expect(host_text(two, Target::parse("metal").value(), options, plain).error(), "E0440",
+         "libraries for Metal have one program of a function");
   options.programs_by_size = 0;
   options.tune_seconds = 1;
   options.trial_seconds = 0;

@@ -117,7 +117,17 @@ int nvrtcGetNumSupportedArchs(int* count) { return *count = 2, 0; }
 int nvrtcGetSupportedArchs(int* archs) { return archs[0] = 80, archs[1] = ARCH, 0; }
 int nvrtcCreateProgram(void** program, const char* text, const char* name, int count, const char* const* headers, const char* const* names) { return *program = &nvrtcVersion, 0; }
 int nvrtcDestroyProgram(void** program) { return *program = 0, 0; }
+#ifdef TOGETHER /* refuses what is compiled alone */
+#include <unistd.h>
+int nvrtcCompileProgram(void* program, int count, const char* const* options) {
+  static int begun;
+  __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
+  for (int i = 0; i < 2000 && __atomic_load_n(&begun, __ATOMIC_SEQ_CST) < 2; ++i) usleep(10000);
+  return __atomic_load_n(&begun, __ATOMIC_SEQ_CST) < 2 ? 6 : 0;
+}
+#else
 int nvrtcCompileProgram(void* program, int count, const char* const* options) { return 0; }
+#endif
 int nvrtcGetCUBINSize(void* program, size_t* bytes) { return *bytes = 0, 0; }
 int nvrtcGetCUBIN(void* program, char* code) { return 0; }
 int nvrtcGetProgramLogSize(void* program, size_t* bytes) { return *bytes = 4, 0; }
@@ -187,6 +197,25 @@ class Sources(unittest.TestCase):
         calls, error, _ = call(build("twice", "--target", "cuda:sm_100a", "--form", "nvrtc", program="twice"), function="twice", count=2)
         self.assertEqual(calls, [-6, -6])
         self.assertIn("E0430: the kernels are compiled for another architecture than the device's: this library is made for sm_100a", error)
+
+    def test_devices_are_compiled_for_at_once(self):
+        """init() of a library for two devices, of which each has one kernel: neither waits for that of the other."""
+        if (os.cpu_count() or 1) < 2:
+            self.skipTest("one processor compiles one kernel after the other")
+        (WORK / "pair.py").write_text("def pair(x: f32[32]):\n    y = exp(x)\n    z = tanh(to_device(y, 1))\n    return y, z\n")
+        path = build("pair", "--target", "cuda:sm_80", "--form", "nvrtc", program="pair")
+        (WORK / "pretended.c").write_text(PRETENDED)
+        folder = WORK / "together"
+        folder.mkdir(exist_ok=True)
+        run(CC, "-shared", "-fPIC", "-DMAJOR=12", "-DARCH=90", "-DLOG", "-DTOGETHER", WORK / "pretended.c", "-o", folder / "libnvrtc.so.13")
+        script = """import ctypes, sys
+l = ctypes.CDLL(sys.argv[1])
+l.pair_get_last_error.restype = ctypes.c_char_p
+assert l.pair_set_further_devices((ctypes.c_int32 * 1)(0), 1) == 0, l.pair_get_last_error()
+print(l.pair_init(), l.pair_get_last_error().decode())
+"""
+        said = run(sys.executable, "-c", script, path, env={**os.environ, "LD_LIBRARY_PATH": f"{WORK / 'pretended'}:{folder}"}).stdout
+        self.assertRegex(said, r"^-8 E0504: .*: it made no binary \(0\)", "the pretended compiler makes none; alone it would say 6")
 
     def test_captures(self):
         """A call under capture compiles nothing: it says what to call before, and the capture stays valid. What does not enqueue may compile."""

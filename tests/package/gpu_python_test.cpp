@@ -233,6 +233,57 @@ TEST_F(CudaPython, TakesTensorsThatLieAnywhere) {
   }
 }
 
+// Behind a size that the call computes, too: it is known before any of the call is enqueued, which would be too late in
+// this program, for what is donated is written over then.
+TEST_F(CudaPython, LooksAtWhatIsBehindAComputedSize) {
+  FakeGpu gpu;
+  ContextOptions options;
+  options.cache_enabled = false;
+  Context context = *Context::make(options);
+  const Program program = Program::parse(
+                              "def f(x: bf16['m', 'k'], w: bf16['k', 512], d: donated[f32['m', 8]]):\n    h = d * 2.0\n"
+                              "    c = cast(sum(cast(max(d, dim=1, keepdim=False) > 0.0, i32), keepdim=False), u8)\n"
+                              "    y = sum(cast(x[:c] @ w, f32), dim=0)\n    return h, y\n",
+                              "program.py")
+                              .value();
+  std::vector<package::Package> packages;
+  for (const auto alignment : {plan::Alignment::Hinted, plan::Alignment::Proven, plan::Alignment::Any})
+    packages.push_back(
+        planned(program, Target::parse("cuda:sm_90a").value(), {{"m", 4096}, {"k", 512}}, context, alignment).value());
+  const auto module = emit::host::emit_python(packages[0], {CODETTA_TEST_HOST, {}, true, {&packages[1], &packages[2]}});
+  ASSERT_TRUE(module) << module.error().render();
+  std::ofstream(file("late.py")) << *module;
+  const std::string cases[] = {"bf16:4096,512,", "bf16:4096,33,", "bf16:4096,512,+2"};  // by program
+  std::string list;
+  for (size_t i = 0; i < std::size(cases); ++i)
+    list += fmt::format("{} {} {} bf16:{},512, f32:4096,8, f32:4096,8, f32:1,512,\n", file("late.py"),
+                        file("late" + std::to_string(i)), cases[i], i == 1 ? 33 : 512);
+  if (!run(list)) GTEST_SKIP() << "no numpy";
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    const PythonRun ran = read_run(file("late" + std::to_string(i)));
+    EXPECT_EQ(ran.result.substr(0, 1), "0") << cases[i] << ": " << ran.result;
+    const auto product = std::find_if(packages[i].kernels.begin(), packages[i].kernels.end(), [](const auto& kernel) {
+      return std::holds_alternative<package::GpuGemmConfig>(kernel.config);
+    });
+    ASSERT_NE(product, packages[i].kernels.end());
+    size_t products = 0, first = 0;
+    for (const PythonLaunch& launch : ran.launches) {
+      std::istringstream numbers(launch.numbers);
+      std::vector<std::string> words{std::istream_iterator<std::string>(numbers), {}};
+      ASSERT_GT(words.size(), 6U);
+      first += launch.function == ran.launches[0].function && launch.numbers == ran.launches[0].numbers ? 1 : 0;
+      if (launch.function != "codetta_gemm") continue;
+      ++products;
+      const auto entry = std::find_if(product->entries.begin(), product->entries.end(),
+                                      [](const auto& one) { return one.symbol == "codetta_gemm"; });
+      ASSERT_NE(entry, product->entries.end());
+      EXPECT_EQ(words[3] + " " + words[6], fmt::format("{} {}", entry->threads, entry->shared_bytes)) << cases[i];
+    }
+    EXPECT_EQ(products, 1U) << cases[i];
+    EXPECT_EQ(first, 1U) << cases[i] << ": nothing ran before";
+  }
+}
+
 // Of sizes of 0 a program takes over that makes what the kernels of the first compute with elements that are not there.
 TEST_F(CudaPython, MakesWhatHasElementsOfSizesOf0) {
   FakeGpu gpu;

@@ -20,11 +20,14 @@ LateParts::LateParts(CodeWriter& out, const package::Package& package, std::stri
   }
 }
 
-void LateParts::look_ahead(const package::Step& step, const std::function<void(uint32_t)>& print_fits) {
+bool LateParts::comes_first(const package::Step& step) {
   const auto* define = std::get_if<package::DefineSymbol>(&step);
   const bool lists = std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
   const bool late = define != nullptr ? late_.count(define->symbol) != 0 : lists && !inner_.empty();
-  if (!late || !std::exchange(is_ahead_, false)) return;
+  return late && std::exchange(is_ahead_, false);
+}
+
+void LateParts::look_at_factors(const std::function<void(uint32_t)>& print_fits) {
   const auto look = [&](const package::StepList& list) {
     for (const package::Step& one : list) {
       const auto* launch = std::get_if<package::LaunchKernel>(&one);

@@ -25,10 +25,12 @@ class LateParts {
   // Whether a size is read behind another one without work between them: it is known to the same function.
   [[nodiscard]] bool joins_last() { return std::exchange(at_once_, true); }
   void worked() { at_once_ = false; }
-  // In front of each step of the main list. What is behind the first of these sizes is too late to find that a tensor
-  // of the caller's lies as a product does not take it: another program could not take over when part of the work is
-  // done. So all are looked at here; `print_fits` says that a tensor has its declared dims.
-  void look_ahead(const package::Step& step, const std::function<void(uint32_t)>& print_fits);
+  // Whether this step of the main list is or has the first of these sizes. What is behind it is too late to find that a
+  // kernel does not take tensors or sizes: another program could not take over when part of the work is done. So all is
+  // looked at in front of it.
+  [[nodiscard]] bool comes_first(const package::Step& step);
+  // There, that tensors of the caller's lie as products take them; `print_fits` says that one has its declared dims.
+  void look_at_factors(const std::function<void(uint32_t)>& print_fits);
   // In front of reading a size. `inside`: in a list of a branch or a loop, where the function ends with the list.
   // `fitted`: what has been checked by then.
   void wait(bool inside, const std::set<uint32_t>& fitted);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of C++ host text that stand outside of the steps: configurations, types of numbers, functions of the caller's.
 #include <algorithm>
+#include <set>
 
 #include "emit/host/signature.hpp"
 #include "emit/host/steps.hpp"
@@ -9,6 +10,7 @@
 namespace codetta::emit::host {
 
 using base::CodeWriter;
+using package::Buffer;
 
 void print_configuration(CodeWriter& out, size_t index, const package::Kernel& kernel) {
   if (const auto* map = std::get_if<package::CpuMapConfig>(&kernel.config)) {
@@ -186,6 +188,27 @@ CodeWriter::Block begin_combined(CodeWriter& out, uint32_t target, package::Scat
   out.line("CODETTA_OK(place(frame, wide, Combined::wide_bytes(v[", target, "], how)));");
   out.line("frame.placed = mark;");
   return scope;
+}
+
+size_t slot_of(const Program& program, uint32_t buffer) {
+  size_t slot = 0;
+  while (program.constants[slot].buffer != buffer) ++slot;
+  return slot;
+}
+
+std::string apart_text(const Program& program, const package::EpilogueProgram& epilogue,
+                       const std::vector<uint32_t>& arguments) {
+  std::set<uint32_t> buffers;
+  for (const package::Operand& operand : epilogue.operands) {
+    if (!operand.unit_stride || operand.argument >= arguments.size()) continue;
+    const uint32_t b = arguments[operand.argument];
+    const Buffer::Role role = program.package->buffers[b].role;
+    if ((role == Buffer::Role::Argument || role == Buffer::Role::Output) && constant_of(program, b) == nullptr)
+      buffers.insert(b);
+  }
+  std::string text;
+  for (const uint32_t b : buffers) text += CodeWriter::text_of(text.empty() ? "" : " || ", "lies_apart(v[", b, "])");
+  return text;
 }
 
 }  // namespace codetta::emit::host

@@ -521,6 +521,15 @@ class PythonPrinter : PythonLaunches {
       }
     }
   }
+  // Whether what is in front of it is enqueued then.
+  [[nodiscard]] bool parts_work(const Step& step) const {
+    const auto* define = std::get_if<DefineSymbol>(&step);
+    if (define != nullptr && define->from == DefineSymbol::From::Value) return !p_.buffers[define->buffer].is_scalar;
+    const auto* branch = std::get_if<If>(&step);
+    const auto* loop = std::get_if<While>(&step);
+    if (branch != nullptr || loop != nullptr) return true;
+    return std::holds_alternative<CallExtern>(step);
+  }
   Result<void> child(uint32_t index) {
     ++indent_;
     devices_.unknown();
@@ -534,6 +543,11 @@ class PythonPrinter : PythonLaunches {
     for (const Step& step : steps) {
       if (!arguments_checked_ && is_work(step)) check_arguments();
       step_ = &step;
+      const bool last = number_ != 0 && number_ == o_.takes_over.size();  // which no other one comes behind
+      if (gpu_ && !last && &steps == &p_.steps && arguments_checked_ && !looked_ && parts_work(step)) {
+        looked_ = true;
+        CODETTA_CHECK_OK(look_ahead(static_cast<size_t>(&step - steps.data())));
+      }
       if (const auto device = devices_.moves_for(step)) line(fmt::format("_at({})", *device));
       CODETTA_CHECK_OK(std::visit(*this, step));
     }
@@ -587,6 +601,7 @@ class PythonPrinter : PythonLaunches {
   std::optional<uint32_t> steps_kernel_;  // in the module
   std::vector<size_t> constant_numbers_;  // in the module, by buffer of the package
   int loops_ = 0;
+  bool looked_ = false;         // ahead, at launches
   std::set<std::string> told_;  // lines of checks that stand once
   DeviceTrack devices_;
   std::vector<DeviceCopy> copies_;  // between devices

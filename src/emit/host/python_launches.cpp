@@ -13,6 +13,7 @@
 #include "package/cpu_limits.hpp"
 #include "package/factors.hpp"
 #include "package/gpu_call.hpp"
+#include "package/look_ahead.hpp"
 
 namespace codetta::emit::host {
 
@@ -112,6 +113,7 @@ Result<void> PythonLaunches::launch(const package::LaunchKernel& s) {
   for (const uint32_t buffer : s.arguments) shaped(buffer);
   if (package::is_user(kernel.config)) return user_launch(s, kernel);
   const Tables tables = tables_of(s, kernel.epilogue);
+  if (gpu_ && s.product) s.product->each_buffer([this](uint32_t buffer) { shaped(buffer); });
   if (gpu_) return gpu_launch(s, kernel, tables);
   std::holds_alternative<package::CpuMapConfig>(kernel.config) ? map_launch(s, kernel, tables)
                                                                : product_launch(s, kernel, tables);
@@ -197,7 +199,6 @@ Result<void> PythonLaunches::gpu_launch(const package::LaunchKernel& s, const pa
   const package::EpilogueProgram& program = kernel.epilogue;
   const size_t products = product ? product->products() : 1;
   if (product && !package::factors_are_inside(*product, program)) return refused(package::factors_outside);
-  if (product) product->each_buffer([this](uint32_t buffer) { shaped(buffer); });
   line(fmt::format("batch, m, n, k = ({}, {}, {}, {})", expression(s.batch), expression(s.m), expression(s.n),
                    product ? expression(product->k) : "0"));
   line(fmt::format("_launch_gpu(engine, {}, (batch, m, n, k), {},  # {}", kernel_numbers_[s.kernel],
@@ -223,6 +224,35 @@ Result<void> PythonLaunches::gpu_launch(const package::LaunchKernel& s, const pa
   line(fmt::format("[{}], [{}]{}{})", tables.operands, tables.scalars, more.empty() ? "" : fmt::format(", [{}]", more),
                    widths.empty() ? "" : fmt::format(", [{}]", widths)));
   indent_ -= 2;
+  return {};
+}
+
+Result<void> PythonLaunches::look_ahead(size_t step) {
+  const package::LookAhead ahead = package::look_ahead(p_, step);
+  for (const auto& [known, most] : ahead.sizes) line(fmt::format("n{} = {}", symbol(known), expression(most)));
+  for (const package::LookAhead::Look& look : ahead.looks) {
+    if (!look.known) continue;
+    line("with _Looking():");
+    ++indent_;
+    for (const package::LookAhead::Place& place : look.places) {
+      const Buffer& b = p_.buffers[place.buffer];
+      const std::string source = place.source ? fmt::format("v{}", *place.source) : std::string();
+      if (!place.begin.empty()) {
+        line(fmt::format("v{} = _slice({}, {}, {}, {})", place.buffer, source, tuple(place.begin), tuple(b.shape),
+                         name(place.buffer)));
+        continue;
+      }
+      const std::string address = !place.source       ? "4096"
+                                  : b.offset == Dim() ? source + ".data"
+                                                      : source + ".data + " + expression(b.offset);
+      line(fmt::format("v{} = _lies({}, {}, {}, {})", place.buffer, address, static_cast<int>(b.dtype), tuple(b.shape),
+                       b.strides.empty() ? fmt::format("_row_major({})", tuple(b.shape)) : tuple(b.strides)));
+    }
+    const package::Kernel& kernel = p_.kernels[look.launch->kernel];
+    CODETTA_CHECK_OK(gpu_launch(*look.launch, kernel, tables_of(*look.launch, kernel.epilogue)));
+    --indent_;
+  }
+  for (const auto& size : ahead.sizes) line(fmt::format("n{} = None", symbol(size.first)));
   return {};
 }
 

@@ -26,6 +26,9 @@ class PythonLaunches {
       : p_(package), gpu_(package.target.backend != Backend::cpu) {}
 
   Result<void> launch(const package::LaunchKernel& s);
+  // In front of this step of the main list, behind which part of the work is done: whether launches from there on take
+  // their tensors and sizes, while another program may take over.
+  Result<void> look_ahead(size_t step);
 
   void line(std::string_view text);
   static bool bound(const Buffer& b) { return b.role == Buffer::Role::Argument || b.role == Buffer::Role::Output; }

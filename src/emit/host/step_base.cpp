@@ -111,6 +111,32 @@ std::string StepBase::new_slice(const std::string& slice, const std::string& who
   return slice;
 }
 
+void StepBase::print_ahead_sizes(const package::LookAhead& ahead, bool none) {
+  if (ahead.sizes.empty()) return;
+  const auto scope = out_.block("if (!frame.running)");
+  for (const auto& [symbol, most] : ahead.sizes)
+    out_.line(variables_.at(symbol), " = ", none ? std::string("Number::none()") : number(most), ";");
+}
+
+void StepBase::print_places(const package::LookAhead::Look& look) {
+  for (const package::LookAhead::Place& place : look.places) {
+    const Buffer& buffer = package_.buffers[place.buffer];
+    const auto scope = begin_buffer(buffer);
+    const std::string view = CodeWriter::text_of("v[", place.buffer, "]"),
+                      source = place.source ? CodeWriter::text_of("v[", *place.source, "]") : std::string();
+    if (!place.begin.empty()) {
+      out_.line("const Number begin[] = {", numbers(place.begin), "};");
+      out_.line("CODETTA_OK(slice(", view, ", ", source, ", begin, sizes, ", name_of(place.buffer), "));");
+      continue;
+    }
+    std::string address = source.empty() ? "unplaced()" : source + ".data";
+    if (place.source && !(buffer.offset == Dim()))
+      address += CodeWriter::text_of(" + (", number(buffer.offset), ").value");
+    out_.line("CODETTA_OK(bind(", view, ", ", address, ", ", dtype_of(place.buffer), ", sizes, ", buffer.shape.size(),
+              ", ", name_of(place.buffer), ", ", strides_of(buffer), "));");
+  }
+}
+
 void StepBase::print_widths(const package::EpilogueProgram& program) {
   out_.line("const Number widths[] = {",
             comma_list(program.spaces,

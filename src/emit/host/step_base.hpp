@@ -11,6 +11,7 @@
 
 #include "base/code_writer.hpp"
 #include "emit/host/text.hpp"
+#include "package/look_ahead.hpp"
 #include "package/package.hpp"
 
 namespace codetta::emit::host {
@@ -55,6 +56,10 @@ class StepBase {
   void print_slice(const std::string& slice, const std::string& whole, uint32_t buffer);
   // Declares it, too, and gives its name.
   std::string new_slice(const std::string& slice, const std::string& whole, uint32_t buffer);
+  // While sizes are measured: sizes that the call computes as large as they may be, or `none` of them again.
+  void print_ahead_sizes(const package::LookAhead& ahead, bool none = false);
+  // Likewise: temporaries as they will lie.
+  void print_places(const package::LookAhead::Look& look);
   // "const Number widths[] = {...};": the columns of each product that has a root space of its own.
   void print_widths(const package::EpilogueProgram& program);
   // From `pool_N`, which is placed in the memory of `frame`.

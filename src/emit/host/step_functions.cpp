@@ -68,6 +68,12 @@ void StepFunctions::add(const package::StepList& list, size_t step) {
   if (open_.back().list == &list) open_.back().weight += weight(list[step]);
 }
 
+bool StepFunctions::add_look() {
+  constexpr size_t weight_of_launch = 4;
+  open_.back().weight += weight_of_launch;
+  return open_.back().weight > most_step_weight;
+}
+
 bool StepFunctions::is_apart(const package::StepList& list) const {
   return computed_inside(package_).empty() && whole_weight(package_, list) > most_step_weight / 2;
 }

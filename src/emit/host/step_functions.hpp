@@ -41,6 +41,8 @@ class StepFunctions {
   // Whether a step of the list belongs into another function than the one in front of it.
   [[nodiscard]] bool is_full(const package::StepList& list, size_t step) const;
   void add(const package::StepList& list, size_t step);
+  // The same of what is printed of a launch in front of the step: whether it belongs into another function.
+  [[nodiscard]] bool add_look();
   // Whether a list of a branch or a loop has functions of its own.
   [[nodiscard]] bool is_apart(const package::StepList& list) const;
   [[nodiscard]] size_t parts() const { return open_.back().parts; }

@@ -356,8 +356,9 @@ class StepPrinter : public StepBase {
     out_.line("CODETTA_OK(launch(frame, config_", step.kernel, ", gemm, work));");
   }
 
+  // `ahead`: whether it takes its tensors and sizes, and nothing else.
   void print_gpu_launch(const package::LaunchKernel& step, const package::Kernel& kernel,
-                        const package::EpilogueProgram& program) {
+                        const package::EpilogueProgram& program, bool ahead = false) {
     if (package::is_vendor(kernel.config)) return lacks(kernel.name + " is a kernel of the vendor's library");
     if (package::is_user(kernel.config)) return print_gpu_user(step, kernel);
     const bool product = std::holds_alternative<package::GpuGemmConfig>(kernel.config) && step.product.has_value();
@@ -365,7 +366,7 @@ class StepPrinter : public StepBase {
     if (!product && !map) return lacks(kernel.name + " is no kernel for a GPU");
     if (product && !package::factors_are_inside(*step.product, program)) return lacks(package::factors_outside);
     if (!has_plain_options(step)) return;
-    print_launch_heading(step);
+    if (!ahead) print_launch_heading(step);
     const auto scope = out_.block("");
     const std::string symbol = kernel_symbol(program_index_, step.kernel);
     out_.line("// ", kernel.name);
@@ -410,8 +411,10 @@ class StepPrinter : public StepBase {
                   program.operands[i].gathered.empty() ? "false" : taken, "},");
       }
     }
+    const char* const tensors = count > 0 ? "bound, operands" : "nullptr, nullptr";
+    if (ahead) return (void)out_.line("CODETTA_OK(look(frame, ", symbol, ", one, ", tensors, "));");
     if (!program.arguments.empty()) print_scalars("scalars", program, step.arguments);
-    out_.line("CODETTA_OK(launch(frame, ", symbol, ", one, ", count > 0 ? "bound, operands" : "nullptr, nullptr", ", ",
+    out_.line("CODETTA_OK(launch(frame, ", symbol, ", one, ", tensors, ", ",
               program.arguments.empty() ? "nullptr" : "scalars", "));");
   }
 
@@ -499,7 +502,7 @@ class StepPrinter : public StepBase {
       }
       const std::string tiles = functions_of(program_.functions, made.kernel).tiles,
                         other = functions_of(program_.apart, made.kernel).tiles,
-                        apart = other.empty() ? "" : apart_text(program, made.arguments);
+                        apart = other.empty() ? "" : apart_text(program_, program, made.arguments);
       if (tiles.empty()) return lacks(package_.kernels[made.kernel].name + " has no function");
       makers += CodeWriter::text_of(p == 0 ? "{" : ", {", apart.empty() ? tiles : apart + " ? " + other + " : " + tiles,
                                     ", ", table, ", ", numbers, ", ", program.operands.size(), ", ", output, ", ",
@@ -530,19 +533,13 @@ class StepPrinter : public StepBase {
     for (size_t p = 0; p < product.products(); ++p) {
       const uint32_t b = product.factor_b(p);
       const package::Reinterpret* const slice = slice_step(package_, b);
-      std::string lies = CodeWriter::text_of("loaded[", slot_of(slice != nullptr ? slice->source : b), "]");
+      std::string lies = CodeWriter::text_of("loaded[", slot_of(program_, slice != nullptr ? slice->source : b), "]");
       if (slice != nullptr) lies = new_slice(CodeWriter::text_of("sliced_b", p), lies, b);
       print_set_b(p, seen_factor(lies, b, product.b_view, CodeWriter::text_of("seen_b", p)), product);
     }
     if (program.split.ways > 1)
       out_.line("CODETTA_OK(set_split(gemm, ", program.split.ways, ", ", number(program.split.chunk), "));");
     out_.line("CODETTA_OK(pack_weight(&packed_", packed.step, ", config_", step.kernel, ", gemm));");
-  }
-
-  [[nodiscard]] size_t slot_of(uint32_t buffer) const {
-    size_t slot = 0;
-    while (program_.constants[slot].buffer != buffer) ++slot;
-    return slot;
   }
 
   // Symbols that the shapes of constants fix are numbers.
@@ -570,7 +567,7 @@ class StepPrinter : public StepBase {
       if (functions_) functions_->add(list, step_);
       const bool uses_pools = std::holds_alternative<package::AllocateFromPool>(step) ||
                               std::holds_alternative<package::If>(step) || std::holds_alternative<package::While>(step);
-      if (&list == main_) parts_.look_ahead(step, [this](uint32_t buffer) { print_fits(buffer); });
+      if (&list == main_ && parts_.comes_first(step)) look_ahead();
       if (uses_pools) place_pools(step);
       if (!std::holds_alternative<package::DefineSymbol>(step) && !std::holds_alternative<package::Check>(step))
         parts_.worked();
@@ -586,6 +583,28 @@ class StepPrinter : public StepBase {
     if (in_range) fitted_ = fitted;
     step_ = at;
     list_ = outer;
+  }
+  // What could be refused behind sizes that the call computes, while another program can take over.
+  void look_ahead() {
+    parts_.look_at_factors([this](uint32_t buffer) { print_fits(buffer); });
+    const SizeTable* const table = table_of(library_, program_index_);
+    if (!gpu_ || (table != nullptr && !table->takes_over(program_index_ - table->first)))
+      return;  // none comes behind it
+    const package::LookAhead ahead = package::look_ahead(package_, step_);
+    print_ahead_sizes(ahead);
+    const std::set<uint32_t> fitted = fitted_;
+    for (const package::LookAhead::Look& one : ahead.looks) {
+      if (!one.known) continue;
+      if (functions_ && functions_->add_look()) print_next_function(*main_);
+      const auto scope = out_.block("if (!frame.running)");
+      const auto look = out_.block_with("}())) return bad;", "if (const Status bad = if_another_may([&]() -> Status");
+      print_places(one);
+      const package::Kernel& kernel = package_.kernels[one.launch->kernel];
+      print_gpu_launch(*one.launch, kernel, kernel.epilogue, true);
+      out_.line("return ok;");
+      fitted_ = fitted;
+    }
+    print_ahead_sizes(ahead, true);
   }
   // The list goes on in another function.
   void print_next_function(const package::StepList& list) {
@@ -634,19 +653,11 @@ class StepPrinter : public StepBase {
     std::string function = functions_of(program_.functions, step.kernel).user;
     if (function.empty()) return lacks(kernel.name + " has no function");
     const std::string other = functions_of(program_.apart, step.kernel).user;
-    const std::string apart = other.empty() ? other : apart_text(kernel.epilogue, step.arguments);
+    const std::string apart = other.empty() ? other : apart_text(program_, kernel.epilogue, step.arguments);
     if (!apart.empty()) function = CodeWriter::text_of("(", apart, " ? ", other, " : ", function, ")");
-    std::vector<uint32_t> inputs, outputs;
-    for (size_t i = 0; i < step.arguments.size(); ++i)
-      (kernel.epilogue.arguments[i].is_output ? outputs : inputs).push_back(step.arguments[i]);
     print_launch_heading(step);
     for (const uint32_t argument : step.arguments) print_fits(argument);
-    const auto scope = out_.block("if (frame.running)");
-    out_.line("// ", kernel.name);
-    print_extern_tensors(out_, package_, "inputs", inputs);
-    print_extern_tensors(out_, package_, "outputs", outputs);
-    out_.line("CODETTA_OK(user_status(", function, "(nullptr, inputs, ", inputs.size(), ", outputs, ", outputs.size(),
-              "), ", literal_text(kernel.name), "));");
+    print_cpu_user(out_, package_, step, function);
   }
 
   std::string predicate(uint32_t buffer) {
@@ -688,23 +699,9 @@ class StepPrinter : public StepBase {
   static KernelFunctions functions_of(const std::vector<KernelFunctions>& functions, uint32_t kernel) {
     return kernel < functions.size() ? functions[kernel] : KernelFunctions{};
   }
-  // Which of a kernel's tensors have elements apart, which it does not take: "lies_apart(v[2]) || lies_apart(v[5])".
-  std::string apart_text(const package::EpilogueProgram& program, const std::vector<uint32_t>& arguments) const {
-    std::set<uint32_t> buffers;
-    for (const package::Operand& operand : program.operands) {
-      if (!operand.unit_stride || operand.argument >= arguments.size()) continue;
-      const uint32_t b = arguments[operand.argument];
-      const Buffer::Role role = package_.buffers[b].role;
-      if ((role == Buffer::Role::Argument || role == Buffer::Role::Output) && constant_of(program_, b) == nullptr)
-        buffers.insert(b);
-    }
-    std::string text;
-    for (const uint32_t b : buffers) text += CodeWriter::text_of(text.empty() ? "" : " || ", "lies_apart(v[", b, "])");
-    return text;
-  }
   // `apart`: whether the kernel's other functions are called. False: they never are.
   bool print_apart(const package::LaunchKernel& step, const package::Kernel& kernel) {
-    std::string text = apart_text(kernel.epilogue, step.arguments);
+    std::string text = apart_text(program_, kernel.epilogue, step.arguments);
     const auto* config = std::get_if<package::CpuGemmConfig>(&kernel.config);
     const bool fused = config != nullptr && config->family == package::CpuFamily::Fused;
     if (text.empty() && !fused) return false;

@@ -46,6 +46,14 @@ void print_ascends(base::CodeWriter& out, int32_t dim, const std::string& name, 
 // GPU: a launch of a kernel of the user's, in a scope of its own; `number`: an expression as text.
 void print_user_launch(base::CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
                        const std::string& symbol, const std::function<std::string(const types::Dim&)>& number);
+// Of a constant's buffer: its place among the program's.
+size_t slot_of(const Program& program, uint32_t buffer);
+// CPU: which of a kernel's tensors have elements apart, which it does not take: "lies_apart(v[2]) || lies_apart(v[5])".
+std::string apart_text(const Program& program, const package::EpilogueProgram& epilogue,
+                       const std::vector<uint32_t>& arguments);
+// CPU: a call of one; `function`: text of it.
+void print_cpu_user(base::CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
+                    const std::string& function);
 // What such a launch has no text for; empty: nothing.
 std::string lacking_in_user(const package::Package& package, const package::LaunchKernel& step,
                             const package::Kernel& kernel);

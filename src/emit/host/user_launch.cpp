@@ -114,4 +114,18 @@ void print_user_launch(CodeWriter& out, const package::Package& package, const p
   out.line("CODETTA_OK(launch_user(frame, ", symbol, ", one));");
 }
 
+void print_cpu_user(CodeWriter& out, const package::Package& package, const package::LaunchKernel& step,
+                    const std::string& function) {
+  const package::Kernel& kernel = package.kernels[step.kernel];
+  std::vector<uint32_t> inputs, outputs;
+  for (size_t i = 0; i < step.arguments.size(); ++i)
+    (kernel.epilogue.arguments[i].is_output ? outputs : inputs).push_back(step.arguments[i]);
+  const auto scope = out.block("if (frame.running)");
+  out.line("// ", kernel.name);
+  print_extern_tensors(out, package, "inputs", inputs);
+  print_extern_tensors(out, package, "outputs", outputs);
+  out.line("CODETTA_OK(user_status(", function, "(nullptr, inputs, ", inputs.size(), ", outputs, ", outputs.size(),
+           "), ", literal_text(kernel.name), "));");
+}
+
 }  // namespace codetta::emit::host

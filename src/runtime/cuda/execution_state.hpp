@@ -142,9 +142,8 @@ struct Execution::State {
   Result<void> capture();
   void bring_to_declared_rank();
   Result<void> check_places() const;
-  // Where another package may take over, it is asked here what launches behind `late` would refuse in a run: of the
-  // caller's tensors, as if factors began where these do, of temporaries and sizes that are known. Errors: E0610, with
-  // `unaligned`.
+  // Where another package may take over, it is asked here what launches behind `late` would refuse in a run
+  // (package::look_ahead). Errors: E0610, with `unaligned`.
   Result<void> check_late_places();
   Result<void> bind_constants();
   // Where Memory::placed_at says.

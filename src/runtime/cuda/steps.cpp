@@ -2,8 +2,6 @@
 // Resolving the steps of a CUDA package. Its own streams and events keep the order of the list: what runs on the first
 // device is enqueued on the caller's stream.
 #include <algorithm>
-#include <map>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -12,6 +10,7 @@
 #include "package/factors.hpp"
 #include "package/gpu_call.hpp"
 #include "package/gpu_steps.hpp"
+#include "package/look_ahead.hpp"
 #include "package/only_on_nvidia.hpp"
 #include "runtime/cuda/execution_state.hpp"
 #include "runtime/host_ops.hpp"
@@ -466,73 +465,60 @@ void Execution::State::bring_to_declared_rank() {
   }
 }
 
-Result<void> Execution::State::check_late_places() {
-  std::map<uint32_t, uint32_t> part_of;
-  // Temporaries lie row-major, as aligned as the workspace; of those whose sizes are still to be computed nothing is
-  // known, nor of what lies inside another one.
-  Bindings assumed = bindings;
-  std::vector<bool> is_known(package->buffers.size());
-  for (uint32_t i = 0; i < package->buffers.size(); ++i) {
-    const Buffer& buffer = package->buffers[i];
-    is_known[i] = buffer.is_scalar || !bindings.tensors[i].empty() || buffer.role == Buffer::Role::Argument ||
-                  buffer.role == Buffer::Role::Output;
-    if (buffer.is_scalar || buffer.role != Buffer::Role::Temporary || !buffer.begin.empty()) continue;
-    const auto form = form_of(*package, i, symbols);
-    if (!form) continue;
-    auto view = TensorView::make(reinterpret_cast<void*>(uintptr_t{workspace_alignment}), buffer.dtype, form->shape,
-                                 form->strides);
-    if (!view) continue;
-    assumed.tensors[i] = std::move(*view);
-    is_known[i] = true;
-  }
-  // Whether the launch takes these sizes and tensors, if they are known.
-  const auto fits_launch = [&](const package::LaunchKernel& launch) -> Result<void> {
-    const package::KernelConfig& config = package->kernels[launch.kernel].config;
-    bool known = !package::is_user(config) && !package::is_vendor(config);
-    for (const uint32_t buffer : launch.arguments) known = known && is_known[buffer];
-    if (launch.product) launch.product->each_buffer([&](uint32_t buffer) { known = known && is_known[buffer]; });
-    if (!known) return {};
-    bool other_may = false;
-    Result<void> taken = Launch::check(*package, launch, assumed, symbols, other_may);
-    return other_may ? taken : Result<void>();  // what no other kernel takes is the run's to say
-  };
-  const auto check_steps = [&](std::span<const package::Step> steps) -> Result<void> {
-    for (const package::Step& step : steps) {
-      if (const auto* part = std::get_if<package::Reinterpret>(&step)) part_of[part->buffer] = part->source;
-      const auto* launch = std::get_if<package::LaunchKernel>(&step);
-      if (launch == nullptr) continue;
-      CODETTA_CHECK_OK(fits_launch(*launch));
-      if (!launch->product) continue;
-      CODETTA_CHECK_OK(check_callers_factors(*package, *launch, bindings.tensors));
-      const auto* config = std::get_if<package::GpuGemmConfig>(&package->kernels[launch->kernel].config);
-      if (config == nullptr || config->family == package::GpuFamily::Simt) continue;
-      for (uint32_t factor : package::factors_read(*package, *launch)) {
-        if (factor == launch->product->a ? config->pack_a || config->spread_a > 1 : config->pack_b) continue;
-        for (auto at = part_of.find(factor); at != part_of.end(); at = part_of.find(factor)) factor = at->second;
-        const Buffer& buffer = package->buffers[factor];
-        const TensorView& view = bindings.tensors[factor];
-        const bool of_caller = buffer.role == Buffer::Role::Argument || buffer.role == Buffer::Role::Output;
-        if (!of_caller || view.empty()) continue;
-        bool fits = reinterpret_cast<uintptr_t>(view.data()) % static_cast<uintptr_t>(config->alignment) == 0;
-        for (int i = 0; i < view.rank(); ++i)
-          fits = fits && (view.size(i) == 1 || view.stride(i) == 1 ||
-                          view.stride(i) % config->alignment * dtype_size(view.dtype()) % config->alignment == 0);
-        if (fits) continue;
-        return diag::error(diag::Code::guard_failed, fmt::format("{} does not fit the kernel", buffer.name))
-            .about(buffer.name)
-            .reason(fmt::format("it is {}, and the kernel reads it at multiples of {} bytes", view.describe(),
-                                config->alignment))
-            .help("pass a tensor whose address and rows are aligned, or let other kernels be compiled");
-      }
+namespace {
+
+// Where a temporary will lie, or what is seen of one, as far as strides and alignment go. Nothing: these sizes are
+// none.
+std::optional<TensorView> place_ahead(const package::Package& package, const package::LookAhead::Place& place,
+                                      const Bindings& bindings, const Symbols& symbols) {
+  const Buffer& buffer = package.buffers[place.buffer];
+  const TensorView source = place.source ? bindings.tensors[*place.source] : TensorView();
+  auto address = place.source ? reinterpret_cast<uintptr_t>(source.data()) : uintptr_t{Execution::workspace_alignment};
+  if (!place.begin.empty()) {
+    Dims sizes, strides;
+    for (size_t d = 0; d < place.begin.size(); ++d) {
+      const auto begin = place.begin[d].evaluate(symbols), size = buffer.shape[d].evaluate(symbols);
+      if (!begin || !size || *begin < 0 || static_cast<int>(d) >= source.rank()) return std::nullopt;
+      sizes.push_back(*size);
+      strides.push_back(source.stride(static_cast<int>(d)));
+      address += static_cast<uintptr_t>(*begin * source.stride(static_cast<int>(d)) * dtype_size(buffer.dtype));
     }
-    return {};
-  };
+    const auto view = TensorView::make(reinterpret_cast<void*>(address), buffer.dtype, sizes, strides);
+    return view ? std::optional(*view) : std::nullopt;
+  }
+  const auto offset = buffer.offset.evaluate(symbols);
+  const auto form = form_of(package, place.buffer, symbols);
+  if (!form || !offset) return std::nullopt;
+  address += place.source ? static_cast<uintptr_t>(*offset) : uintptr_t{0};
+  const auto view = TensorView::make(reinterpret_cast<void*>(address), buffer.dtype, form->shape, form->strides);
+  return view ? std::optional(*view) : std::nullopt;
+}
+
+}  // namespace
+
+Result<void> Execution::State::check_late_places() {
   const Late* behind = own_late();
-  Result<void> fits =
-      behind != nullptr ? check_steps(std::span(package->steps).subspan(behind->first)) : Result<void>();
-  for (size_t i = 0; fits && i < package->step_lists.size(); ++i) fits = check_steps(package->step_lists[i]);
-  unaligned = !fits;
-  return fits;
+  const size_t from = behind != nullptr ? behind->first - 1 : package::first_control(*package);
+  const package::LookAhead ahead = package::look_ahead(*package, from);
+  Symbols sizes = symbols;
+  for (const auto& [symbol, most] : ahead.sizes) {
+    if (const auto value = most.evaluate(sizes)) sizes.insert_or_assign(symbol, *value);
+  }
+  for (const auto& [launch, is_known, lie] : ahead.looks) {
+    const Result<void> even = check_callers_factors(*package, *launch, bindings.tensors);
+    Bindings assumed = bindings;
+    bool known = is_known;
+    for (const package::LookAhead::Place& place : lie) {
+      auto view = known ? place_ahead(*package, place, assumed, sizes) : std::nullopt;
+      known = view.has_value();
+      if (known) assumed.tensors[place.buffer] = *std::move(view);
+    }
+    bool other_may = false;
+    const Result<void> taken = known ? Launch::check(*package, *launch, assumed, sizes, other_may) : Result<void>();
+    unaligned = !even || other_may;  // what no other kernel takes is the run's to say
+    if (unaligned) return even ? taken : even;
+  }
+  return {};
 }
 
 Result<void> Execution::State::prepare() {
