@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "frontend/lower_impl.hpp"
+#include "frontend/recipes.hpp"
 
 namespace codetta::frontend {
 
@@ -44,39 +45,6 @@ std::string in_epilogue(const FunctionInfo& info) {
   }
 }
 
-// What programs write for a function of the frameworks; nothing for others.
-std::string_view recipe_for(std::string_view name) {
-  struct Recipe {
-    std::string_view name, text;
-  };
-  static constexpr Recipe recipes[] = {
-      {"masked_fill", "where(mask, value, x)"},
-      {"tril", "where(arange(n) <= arange(n)[:, None], x, 0.0)"},
-      {"triu", "where(arange(n) >= arange(n)[:, None], x, 0.0)"},
-      {"one_hot", "cast(arange(n) == x[:, None], f32)"},
-      {"linear", "x @ transpose(w) + b"},
-      {"outer", "x[:, None] * y[None, :]"},
-      {"var", "mean(c * c, dim=-1), with c = x - mean(x, dim=-1)"},
-      {"std", "sqrt(mean(c * c, dim=-1)), with c = x - mean(x, dim=-1)"},
-      {"argmin", "min(where(x <= min(x, dim=-1), arange(n), 2**62), dim=-1)"},
-      {"topk",
-       "min(where(x >= max(x, dim=-1), arange(n), 2**62), dim=-1), and the same of where(x >= max(x, dim=-1), -inf, "
-       "x)"},
-      {"group_norm",
-       "c * rsqrt(mean(c * c, dim=-1) + eps), with c = g - mean(g, dim=-1) of g = reshape(x, (b, groups, -1))"},
-      {"conv1d", "a product of shifted slices, concat(x[:, :-2], x[:, 1:-1], x[:, 2:], dim=-1) @ w"},
-      {"conv2d",
-       "a product of the patches, reshape(permute(reshape(x, ...), ...), (b, -1, k)) @ w, or of shifted slices"},
-      {"cross_entropy", "mean(logsumexp(x, dim=-1) - gather(x, label[:, None], dim=1))"},
-      {"flip", "take(x, max(arange(n), dim=0) - arange(n), dim=...)"},
-      {"roll", "concat(x[k:], x[:k], dim=0)"},
-  };
-  for (const Recipe& recipe : recipes) {
-    if (recipe.name == name) return recipe.text;
-  }
-  return {};
-}
-
 std::string count_text(size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -99,7 +67,7 @@ void Lowerer::prepare_call(Frame& frame) {
     auto& error = report_.error(Code::function_unknown, span, fmt::format("function '{}' is not known", callee));
     const std::string near = shown ? nearest_function(callee) : std::string();
     error.reason("it is neither a function of the language nor defined in this text");
-    const std::string_view recipe = program_ ? recipe_for(callee) : std::string_view();
+    const std::string_view recipe = recipe_for(callee, program_);
     error.help(callee == "float" || callee == "int" ? "write the number itself, as 0.5, inf or nan, or cast(x, f32)"
                : !recipe.empty()                    ? fmt::format("write {}", recipe)
                : near.empty() ? "define it in the same text, or see docs/language.md for the functions"

@@ -160,8 +160,8 @@ bool Lowerer::name_sizes_of(Scope& scope, const std::vector<types::Shape>& decla
       for (const std::string& symbol : declared[i][d].symbols()) {
         const auto found = own.find(symbol);
         if (found == own.end()) continue;
-        known += fmt::format("{}{} is {} by {}", known.empty() ? "" : ", ", symbol, found->second.size.to_string(),
-                             text(found->second.parameter));
+        known += fmt::format("{}{} is {}, as {} says", known.empty() ? "" : "; ", symbol,
+                             found->second.size.to_string(), text(found->second.parameter));
       }
       return wrong(i, d, known.empty() ? "the two are not the same size" : known,
                    "pass a tensor of the declared shape, or give sizes that may differ names of their own");

@@ -7,6 +7,7 @@
 
 #include "frontend/functions.hpp"
 #include "frontend/parser_impl.hpp"
+#include "frontend/recipes.hpp"
 
 namespace codetta::frontend {
 
@@ -109,12 +110,17 @@ ExprId Parser::attribute(ExprId object, uint32_t begin) {
       Code::attribute_access, span,
       method ? "methods and module prefixes are not part of the language" : "attributes are not part of the language");
   error.reason("functions are called by their bare name, and values have no members");
+  const bool program = std::any_of(module_.parameters.begin(), module_.parameters.end(), [this](const auto& parameter) {
+    return parameter.annotation.valid() && module_[parameter.annotation].kind == ExprKind::Subscript;
+  });
   const bool simple = module_[object].kind == ExprKind::Name;
   const std::string name = simple ? std::string(module_.name_of(object)) : std::string("x");
   if (member == "T" || member == "mT" || member == "t" || member == "transpose") {
     error.help(fmt::format("write permute({0}, indices=(1, 0)), or transpose({0}) in a program", name));
   } else if (method && find_function(member) != nullptr) {
     error.help(fmt::format("write {}(...)", member));
+  } else if (const std::string_view recipe = recipe_for(member, program); !recipe.empty()) {
+    error.help(fmt::format("write {}", recipe));
   } else if (const std::string near = nearest_function(member); method && !near.empty()) {
     error.help(fmt::format("did you mean {}(...)?", near));
   } else {

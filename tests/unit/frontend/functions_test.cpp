@@ -10,6 +10,7 @@
 
 #include "codetta/tensor.hpp"
 #include "frontend/lower.hpp"
+#include "frontend/recipes.hpp"
 
 namespace {
 
@@ -162,6 +163,39 @@ TEST(Functions, SuggestTheNearest) {
   EXPECT_EQ(frontend::nearest_function("swish"), "silu");
   EXPECT_EQ(frontend::nearest_function("clip"), "clamp");
   EXPECT_EQ(frontend::nearest_function("quite_something_else"), "");
+}
+
+// What is told of functions that are none of the language's is something that it takes.
+TEST(Functions, RecipesAreOfTheLanguage) {
+  std::set<std::string_view> names;
+  size_t read = 0;
+  for (const frontend::Recipe& recipe : frontend::all_recipes()) {
+    EXPECT_EQ(frontend::find_function(recipe.name), nullptr) << recipe.name;
+    EXPECT_TRUE(names.insert(recipe.name).second) << recipe.name;
+    const std::string text(recipe.text);
+    const bool prose = text.find("with ") != std::string::npos || text.find("...") != std::string::npos ||
+                       text.find("of ") != std::string::npos || text.find(" or ") != std::string::npos ||
+                       text.find(": ") != std::string::npos;
+    if (prose) continue;
+    ++read;
+    const auto wrong_in = [&](const auto& parsed) {
+      for (const Diagnostic& wrong : parsed ? std::vector<Diagnostic>() : parsed.error().diagnostics()) {
+        const bool of_the_test = wrong.code == 133 || wrong.code == 134;  // a parameter is not used, or none of them
+        EXPECT_TRUE(of_the_test) << recipe.name << ": " << text << "\n" << parsed.error().render();
+      }
+    };
+    wrong_in(frontend::parse_program(std::make_shared<const diag::SourceText>(
+        "p.py",
+        "def f(x: f32[\"n\", \"m\"], y: f32[\"n\", \"m\"], w: f32[8, 8], a: f32[8, 8], b: f32[8], t: f32, weight: f32, "
+        "mask: bool, value: f32, center: f32, variance: f32, eps: f32, bias: f32, start: f32, step: f32, k: i64, "
+        "label: "
+        "i64[\"n\"]):\n    out = " +
+            text + "\n    return out\n")));
+    if (!recipe.everywhere) continue;
+    wrong_in(frontend::parse_epilogue(std::make_shared<const diag::SourceText>(
+        "e.py", "def f(accum, y, t, weight, mask, value):\n    x = accum\n    D = " + text + "\n    return D\n")));
+  }
+  EXPECT_GT(read, 40U);
 }
 
 TEST(Functions, AliasesNameDTypes) {

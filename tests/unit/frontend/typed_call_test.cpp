@@ -156,7 +156,8 @@ TEST(TypedCall, WhatIsPassedHasTheType) {
             "E0221 5:11 x of f is f32[m, 4] but is declared as f32: a type without brackets is a number");
   EXPECT_EQ(refused("x: f32[\"n\", 5]", "a"),
             "E0221 5:11 dim 1 of x of f is 4 but is declared as 5: the two are not the same size");
-  EXPECT_EQ(refused("x: f32[\"n\", \"n\"]", "a"), "E0221 5:11 dim 1 of x of f is 4 but is declared as n: n is m by x");
+  EXPECT_EQ(refused("x: f32[\"n\", \"n\"]", "a"),
+            "E0221 5:11 dim 1 of x of f is 4 but is declared as n: n is m, as x says");
   EXPECT_EQ(refused("x: f32[\"2*n\"]", "c"),
             "E0221 5:11 dim 0 of x of f is 2*m + 1 but is declared as 2*n: no size n of 0 or more is known to make it "
             "2*m + 1");
