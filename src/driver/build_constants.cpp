@@ -42,45 +42,62 @@ types::Dim::Lookup lookup_in(const std::map<std::string, int64_t>& fixed) {
   };
 }
 
-// What constants of these shapes fix, where a dim of one may rest on what another one says.
-void fix_sizes(const std::vector<types::Shape>& shapes, const std::vector<TensorView>& values,
-               std::map<std::string, int64_t>& fixed) {
+// Sizes that constants fix.
+struct FixedSizes {
+  std::map<std::string, int64_t> values;
+  std::map<std::string, std::string> places;  // "dim 0 of w"
+
+  void add(const std::string& symbol, int64_t value, const std::string& name, size_t dim) {
+    if (values.emplace(symbol, value).second) places.emplace(symbol, fmt::format("dim {} of {}", dim, name));
+  }
+  // "n is 16 by dim 0 of w", of each symbol of the size; all of them are known.
+  [[nodiscard]] std::string told(const types::Dim& size) const {
+    std::vector<std::string> texts;
+    for (const std::string& symbol : size.symbols())
+      texts.push_back(fmt::format("{} is {} by {}", symbol, values.at(symbol), places.at(symbol)));
+    return fmt::format("{}", fmt::join(texts, ", "));
+  }
+};
+
+// What constants of these names and shapes fix, where a dim of one may rest on what another one says.
+FixedSizes fixed_sizes(const std::vector<std::string>& names, const std::vector<types::Shape>& shapes,
+                       const std::vector<TensorView>& values) {
+  FixedSizes fixed;
   for (const types::SymbolSource& source : types::symbol_sources(shapes)) {
     const TensorView& value = values[source.shape];
     if (value.rank() != static_cast<int>(shapes[source.shape].size())) continue;  // which check_value() says
-    const auto fits = types::value_from(source, value.size(static_cast<int>(source.dim)), lookup_in(fixed));
-    if (fits) fixed.emplace(source.symbol, *fits);
+    const auto fits = types::value_from(source, value.size(static_cast<int>(source.dim)), lookup_in(fixed.values));
+    if (fits) fixed.add(source.symbol, *fits, names[source.shape], source.dim);
   }
+  return fixed;
 }
 
 // Checks a value against a declaration; symbols that it fixes join `fixed`.
 Result<void> check_value(const std::string& name, DType dtype, const types::Shape& shape, const TensorView& value,
-                         std::map<std::string, int64_t>& fixed) {
+                         FixedSizes& fixed) {
   const std::string declared = declared_text(dtype, shape);
   if (value.dtype() != dtype) return misfit(name, value, declared, "convert it, or change the declaration");
   if (value.rank() != static_cast<int>(shape.size())) return misfit(name, value, declared, "reshape it");
+  const auto is_known = [&](std::string_view symbol) { return fixed.values.contains(std::string(symbol)); };
   for (int d = 0; d < value.rank(); ++d) {
     const types::Dim& dim = shape[static_cast<size_t>(d)];
-    if (const auto symbol = dim.as_symbol()) {
-      const auto [at, fresh] = fixed.emplace(std::string(*symbol), value.size(d));
-      if (fresh || at->second == value.size(d)) continue;
-      return misfit(name, value, declared,
-                    fmt::format("{} is {} by another constant; give constants that agree", *symbol, at->second));
-    }
-    const auto is_known = [&](std::string_view symbol) { return fixed.count(std::string(symbol)) != 0; };
     if (const auto source = types::as_source(dim, is_known)) {
       std::string why;
-      const auto fits = types::value_from(*source, value.size(d), lookup_in(fixed), &why);
+      const auto fits = types::value_from(*source, value.size(d), lookup_in(fixed.values), &why);
       if (!fits) return misfit(name, value, declared, fmt::format("dim {} has to be {}: {}", d, dim.to_string(), why));
-      fixed.emplace(source->symbol, *fits);
+      fixed.add(source->symbol, *fits, name, static_cast<size_t>(d));
     }
-    const auto known = dim.evaluate(fixed);
+    const auto known = dim.evaluate(fixed.values);
     if (known && *known == value.size(d)) continue;
+    if (!known) {
+      return misfit(name, value, declared,
+                    fmt::format("the size {} of dim {} is known at run time only; declare plain sizes for constants",
+                                dim.to_string(), d));
+    }
     return misfit(name, value, declared,
-                  known ? fmt::format("dim {} has to be {}", d, *known)
-                        : fmt::format("the size {} of dim {} is known at run time only; declare plain sizes for "
-                                      "constants",
-                                      dim.to_string(), d));
+                  dim.is_constant()
+                      ? fmt::format("dim {} has to be {}", d, *known)
+                      : fmt::format("dim {} has to be {}: {}; give constants that agree", d, *known, fixed.told(dim)));
   }
   return {};
 }
@@ -180,20 +197,22 @@ bool read_as_it_lies(const emit::host::Program& program, uint32_t buffer) {
 using BoundParameters = std::vector<std::pair<uint32_t, TensorView>>;
 
 // Those become constants of the program, whose bytes lie nowhere yet. `fixed`: sizes that they fix.
-Result<BoundParameters> bind_parameters(emit::host::Program& program, const ConstantValues& values,
-                                        std::map<std::string, int64_t>& fixed) {
+Result<BoundParameters> bind_parameters(emit::host::Program& program, const ConstantValues& values, FixedSizes& fixed) {
   const auto& buffers = program.package->buffers;
   BoundParameters bound;
   const auto given = [&](uint32_t b) {
     return buffers[b].role == Buffer::Role::Argument && !buffers[b].is_scalar ? value_of(values, buffers[b].name)
                                                                               : nullptr;
   };
+  std::vector<std::string> names;
   std::vector<types::Shape> shapes;
   std::vector<TensorView> views;
   for (uint32_t b = 0; b < buffers.size(); ++b) {
-    if (const TensorView* value = given(b)) shapes.push_back(buffers[b].shape), views.push_back(*value);
+    const TensorView* value = given(b);
+    if (value == nullptr) continue;
+    names.push_back(buffers[b].name), shapes.push_back(buffers[b].shape), views.push_back(*value);
   }
-  fix_sizes(shapes, views, fixed);
+  fixed = fixed_sizes(names, shapes, views);
   for (uint32_t b = 0; b < buffers.size(); ++b) {
     const TensorView* value = given(b);
     if (value == nullptr) continue;
@@ -398,14 +417,15 @@ void rank_for_constants(plan::Plan& plan, const plan::MachineFacts& machine, con
 
 Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Graph& graph,
                                                                     const ConstantValues& values) {
-  std::map<std::string, int64_t> fixed;
+  std::vector<std::string> names;
   std::vector<types::Shape> shapes;
   std::vector<TensorView> views;
   for (const ir::GraphInput& input : graph.inputs()) {
     const TensorView* value = input.is_scalar ? nullptr : value_of(values, input.name);
-    if (value != nullptr) shapes.push_back(graph.type(input.node).shape), views.push_back(*value);
+    if (value == nullptr) continue;
+    names.push_back(input.name), shapes.push_back(graph.type(input.node).shape), views.push_back(*value);
   }
-  fix_sizes(shapes, views, fixed);
+  FixedSizes fixed = fixed_sizes(names, shapes, views);
   for (const ir::GraphInput& input : graph.inputs()) {
     if (input.is_scalar) continue;
     const TensorView* value = value_of(values, input.name);
@@ -419,13 +439,13 @@ Result<std::vector<std::pair<std::string, int64_t>>> constant_hints(const ir::Gr
     const ir::TensorType& type = graph.type(input.node);
     CODETTA_CHECK_OK(check_value(input.name, type.dtype, type.shape, *value, fixed));
   }
-  return std::vector<std::pair<std::string, int64_t>>(fixed.begin(), fixed.end());
+  return std::vector<std::pair<std::string, int64_t>>(fixed.values.begin(), fixed.values.end());
 }
 
 Result<void> bind_constants(emit::host::Program& program, const ConstantValues& values, EmbeddedBytes& bytes,
                             ThreadPool& pool) {
   const auto& buffers = program.package->buffers;
-  std::map<std::string, int64_t> fixed;
+  FixedSizes fixed;
   CODETTA_TRY(const BoundParameters bound, bind_parameters(program, values, fixed));
   std::vector<std::string> packed_symbol(bound.size());  // stands in for bytes that only packed products read
   for (const PackedLaunch& one : launches_to_pack(program, bound)) {
@@ -482,7 +502,7 @@ Result<bool> wants_other_forms(const package::Package& more, const package::Pack
   };
   const auto forms_of = [&](const package::Package& package) -> Result<std::vector<Form>> {
     emit::host::Program program{.function = {}, .package = std::make_shared<const package::Package>(package)};
-    std::map<std::string, int64_t> fixed;
+    FixedSizes fixed;
     CODETTA_TRY(const BoundParameters bound, bind_parameters(program, values, fixed));
     std::vector<Form> forms;
     std::vector<bool> is_packed(bound.size());
@@ -514,7 +534,7 @@ Result<PackedFactors> packed_constants(const package::PackageRef& package, const
                                        ThreadPool& pool) {
   PackedFactors packed(package->kernels.size());
   emit::host::Program program{.function = {}, .package = package};
-  std::map<std::string, int64_t> fixed;
+  FixedSizes fixed;
   CODETTA_TRY(const BoundParameters bound, bind_parameters(program, values, fixed));
   std::vector<int> launches(package->kernels.size());
   const auto count = [&](const package::StepList& list) {

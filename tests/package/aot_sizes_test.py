@@ -85,6 +85,17 @@ class Made(unittest.TestCase):
             given = (Tensor * 2)(tensor(x, (m, columns)), tensor(y, (m, 8)))
             self.assertEqual(library("f_tensors", given, 2, None), status, library.text())
         self.assertEqual(library.text(), "E0610: n is 9 here but 16 elsewhere: dim 1 of x is f32[3, 9]")
+        # Of constants that do not agree both are named, or both dims of one.
+        npy(WORK / "fixes_v.npy", (24, 4), [1.0] * 96)
+        text = "def f(x: f32['m', 'n'], w: f32['n', 8], v: f32['SIZE', 'k']):\n    y = (x @ w) * max(v)\n    return y\n"
+        for size, wanted in (("n", "dim 0 has to be 16: n is 16 by dim 0 of w; give constants that agree"),
+                             ("2*n", "dim 0 has to be 32: n is 16 by dim 0 of w; give constants that agree"),
+                             ("k + n", "dim 0 has to be 20: k is 4 by dim 1 of v, n is 16 by dim 0 of w; give constants that agree"),
+                             ("k", "dim 1 has to be 24: k is 24 by dim 0 of v; give constants that agree")):
+            constants = [word for name in "wv" for word in ("--constant", f"{name}={WORK / f'fixes_{name}.npy'}")]
+            errors = build(text.replace("SIZE", size), "disagree", *constants, code=1)
+            self.assertIn("error[E0221]: the constant v does not fit its declared shape\n", errors)
+            self.assertIn(f"help: {wanted}\n", errors)
 
     def test_slices_of_constants_are_packed_once(self):
         """Columns and matrices of a constant, too; what only packed products read is in the library in that form alone."""
