@@ -102,12 +102,13 @@ class CudaPrinter {
   // Whether pieces that are not complete ask at run time, with each access, if it is one of whole vectors: code for
   // both is a third of what Clang would compile for HIP, and so is its time.
   [[nodiscard]] bool asks_for_whole(uint32_t index) const {
-    return is_hip(options_.arch) ? knows_whole(index) : is_even() || whole_rows() || sums_logarithms(index);
+    return is_hip(options_.arch) ? knows_whole(index)
+                                 : is_even() || whole_rows() || sums_logarithms(index) || has_few_rows(index);
   }
   // The same of strips; where a thread holds more accumulators, the others got 2 % slower (int8, 128x256).
   [[nodiscard]] bool strips_ask() const {
     const int rows = config_.pingpong ? config_.tile_m : config_.tile_m / config_.consumers;
-    return asks_for_whole(0) && rows * config_.tile_n / 128 <= 64;
+    return asks_for_whole(0) && (rows * config_.tile_n / 128 <= 64 || has_few_rows(0));
   }
   // Whether pieces that are not complete are few. For NVRTC they ask then, too, which costs them a few percent.
   [[nodiscard]] bool is_even() const { return map_ == nullptr && config_.even; }
@@ -439,6 +440,10 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
     const std::string_view complete = "tile.rows == 64 && tile.cols == S::cols";
     if (strips_ask()) {
       out.line("const bool whole = ", whole, ";");
+      if (has_few_rows(index)) {
+        out.line("strip_0<false, false>(params, tile, strip, whole);");
+        return {};
+      }
       out.line("if (whole && ", complete, ") {");
       out.line("  strip_0<true, true>(params, tile, strip, whole);");
       out.line("} else {");
@@ -447,15 +452,11 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
       return {};
     }
     out.line("if (", whole, ") {");
-    if (has_few_rows(index)) {
-      out.line("  strip_0<true, false>(params, tile, strip);");
-    } else {
-      out.line("  if (", complete, ") {");
-      out.line("    strip_0<true, true>(params, tile, strip);");
-      out.line("  } else {");
-      out.line("    strip_0<true, false>(params, tile, strip);");
-      out.line("  }");
-    }
+    out.line("  if (", complete, ") {");
+    out.line("    strip_0<true, true>(params, tile, strip);");
+    out.line("  } else {");
+    out.line("    strip_0<true, false>(params, tile, strip);");
+    out.line("  }");
     out.line("} else {");
     out.line("  strip_0<false, false>(params, tile, strip);");
     out.line("}");
