@@ -4,7 +4,7 @@ torch.compile, in turn, on the same tensors and stream.
 Usage: suite.py BRIDGE.so [--rows 1,2,...] [--tune N] [--seconds S] [--compile] [--autotune] [--vendor] [--stream] [--out FILE.md]
 
 Every row: normal random data, results checked against float64 on a sample of rows, buffers rotated past twice the L2 cache where memory
-is the limit, CUDA graphs replayed in turn and in random order, medians. A ratio is the best peer's time over ours. Ours are kernels of our own; --vendor adds
+is the limit, CUDA graphs of 24 calls or half a millisecond replayed in turn and in random order, medians. A ratio is the best peer's time over ours. Ours are kernels of our own; --vendor adds
 what is picked where those of cuBLASLt compete (tuned over the same number, if any). --compile adds torch.compile by its defaults, --autotune
 with max-autotune; --stream enqueues calls one by one instead of replaying graphs, so that the host's time counts where it is the longer.
 The last ratio is against the fastest product and one kernel for all that follows (torch.compile by its defaults); beside it what 85 % of the
@@ -192,19 +192,19 @@ class Case:
 
 
 class Calls:
-    """All copies, one call after the other, as a program without graphs has them."""
+    """All copies, so many times over, one call after the other, as a program without graphs has them."""
 
-    def __init__(self, call, copies):
-        self.call, self.copies = call, copies
+    def __init__(self, call, copies, rounds=1):
+        self.call, self.calls, self.copies = call, copies * rounds, copies
         self.replay()
 
     def replay(self):
-        for i in range(self.copies):
-            self.call(i)
+        for i in range(self.calls):
+            self.call(i % self.copies)
 
 
-def graph_of(call, copies):
-    """All copies in one CUDA graph."""
+def graph_of(call, copies, rounds=1):
+    """All copies in one CUDA graph, so many times over."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -213,14 +213,22 @@ def graph_of(call, copies):
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
-        for i in range(copies):
-            call(i)
+        for i in range(copies * rounds):
+            call(i % copies)
     return graph
 
 
-def measure(graphs, copies, seconds, least=50):
+def rounds_of(call, copies):
+    """How often a graph goes through all copies: 24 calls, or half a millisecond of longer ones. The beginning and the end of a
+    graph would else be a tenth of a short kernel's time."""
+    took = measure({"": graph_of(call, copies)}, copies, 0.005, least=3)[""] * copies
+    return max(1, min(-(-24 // copies), round(500 / took)))
+
+
+def measure(graphs, calls, seconds, least=50):
     """Medians of microseconds a call, the graphs replayed in turn, each round in another order: what runs behind a graph
-    that leaves the GPU hot, or its L2 full, is up to 2 % slower, and would be so in every round."""
+    that leaves the GPU hot, or its L2 full, is up to 2 % slower, and would be so in every round. The GPU waits until a graph has been
+    handed to it, so that the host's time for this counts where calls are made one by one only."""
     times = {name: [] for name in graphs}
     turns, order = list(graphs.items()), random.Random(1)
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -228,11 +236,13 @@ def measure(graphs, copies, seconds, least=50):
     while time.monotonic() < until or len(next(iter(times.values()))) < least:
         order.shuffle(turns)
         for name, graph in turns:
+            if not isinstance(graph, Calls):
+                torch.cuda._sleep(60_000)  # clocks: 30 us
             begin.record()
             graph.replay()
             end.record()
             end.synchronize()
-            times[name].append(begin.elapsed_time(end) * 1e3 / copies)
+            times[name].append(begin.elapsed_time(end) * 1e3 / calls)
         if time.monotonic() > until + 3 * seconds:
             break
     return {name: statistics.median(values[len(values) // 5:]) for name, values in times.items()}
@@ -271,7 +281,7 @@ def main():
     parser.add_argument("--out", default="")
     options = parser.parse_args()
     bridge, wanted = start(options)
-    timed = Calls if options.stream else graph_of
+    way = Calls if options.stream else graph_of
     head = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, {time.strftime('%Y-%m-%d')}"
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=os.path.dirname(os.path.abspath(__file__))).stdout.strip()
     columns = ["row", "M x N x K", "dtype", "epilogue", "ours us", "kernel", "tuned us", "with vendor us", "cuBLAS alone", "cuBLASLt's own", "eager", "compiled", "autotuned",
@@ -288,7 +298,12 @@ def main():
             plain = row.epilogue == "none"
             handles = [bridge.prepare(case, t) for t in case.sets]
             kernel, milliseconds = bridge.describe(handles[0])
-            graphs = {"ours": timed(lambda i: bridge.run(handles[i]), case.copies)}
+            rounds = rounds_of(lambda i: bridge.run(handles[i]), case.copies)
+
+            def timed(call):
+                return way(call, case.copies, rounds)
+
+            graphs = {"ours": timed(lambda i: bridge.run(handles[i]))}
             torch.cuda.synchronize()
             case.draw(bridge)
             error = case.check()
@@ -297,7 +312,7 @@ def main():
                 tuned = [bridge.prepare(case, t, candidates=options.tune if i == 0 else 0) for i, t in enumerate(case.sets)]
                 chosen = bridge.describe(tuned[0])[0]
                 if chosen != kernel:
-                    graphs["tuned"] = timed(lambda i: bridge.run(tuned[i]), case.copies)
+                    graphs["tuned"] = timed(lambda i: bridge.run(tuned[i]))
                 handles += tuned
             with_vendor = ""
             if options.vendor:
@@ -305,11 +320,11 @@ def main():
                 with_vendor = bridge.describe(both[0])[0]
                 if with_vendor not in (kernel, chosen):
                     case.poison()
-                    graphs["with vendor"] = timed(lambda i: bridge.run(both[i]), case.copies)
+                    graphs["with vendor"] = timed(lambda i: bridge.run(both[i]))
                     torch.cuda.synchronize()
                     error = max(error, case.check())
                 handles += both
-            graphs["cuBLAS alone"] = timed(lambda i: case.product(case.sets[i]), case.copies)
+            graphs["cuBLAS alone"] = timed(lambda i: case.product(case.sets[i]))
             peers = {}
             if case.epilogue.menu:
                 peers["cuBLASLt's own"] = lambda: lambda i: case.epilogue.menu(case.sets[i])
@@ -321,11 +336,11 @@ def main():
                 peers["autotuned"] = lambda: compiled_of(case, mode="max-autotune-no-cudagraphs")
             for name, peer in peers.items():
                 try:
-                    graphs[name] = timed(peer(), case.copies)
+                    graphs[name] = timed(peer())
                 except Exception as problem:  # a peer that fails is no peer of this row
                     print(f"row {row.number}: {name} fails: {' '.join(str(problem).split())[:200]}", file=sys.stderr, flush=True)
                     torch.cuda.synchronize()
-            took = measure(graphs, case.copies, options.seconds)
+            took = measure(graphs, case.copies * rounds, options.seconds)
             peer = min([took[x] for x in peers if x in took] or [took["cuBLAS alone"]])
             best = min(took["ours"], took.get("tuned", took["ours"]))
             # The same kernel is not timed twice.

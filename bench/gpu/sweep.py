@@ -62,9 +62,10 @@ def main():
             except RuntimeError as problem:
                 errors[kernel] = " ".join(str(problem).split())[:100]
                 del handles[kernel]
-        graphs = {kernel: suite.graph_of(lambda i, held=held: bridge.run(held[i]), case.copies) for kernel, held in handles.items()}
-        graphs["cuBLAS alone"] = suite.graph_of(lambda i: case.product(case.sets[i]), case.copies)
-        took = suite.measure(graphs, case.copies, options.seconds, least=12)
+        rounds = suite.rounds_of(lambda i: case.product(case.sets[i]), case.copies)
+        graphs = {kernel: suite.graph_of(lambda i, held=held: bridge.run(held[i]), case.copies, rounds) for kernel, held in handles.items()}
+        graphs["cuBLAS alone"] = suite.graph_of(lambda i: case.product(case.sets[i]), case.copies, rounds)
+        took = suite.measure(graphs, case.copies * rounds, options.seconds, least=12)
         own = sorted(((us, kernel) for kernel, us in took.items() if kernel in estimated))
         order = [kernel for kernel, _ in kernels if kernel in took]
         best, pick = own[0][0], took[order[0]]
