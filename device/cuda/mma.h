@@ -25,12 +25,12 @@ template <int groups>
 CODETTA_PTX void copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
 }
-// 16 bytes that are read once: L1 is passed by.
-CODETTA_PTX uint4 load_once(const void* p) {
+// 16 bytes that a block reads once: L1 is passed by, and L2 keeps them by the policy.
+CODETTA_PTX uint4 load_once(const void* p, u64 policy) {
   uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p));
+               : "l"(p), "l"(policy));
   return v;
 }
 CODETTA_PTX void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }

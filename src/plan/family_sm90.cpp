@@ -494,8 +494,12 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
                              ? 0.5
                              : std::min(1.0, 0.34 * std::max(static_cast<double>(p.shape.m), 32.0) / 32);
     const double bytes = blocks * span_bytes * (static_cast<double>(p.shape.m) / c.cluster_n + loaded_n);
-    products_clocks = std::max(
-        products_clocks, bytes / (std::min(1.0, share * (1 + 0.5 * beyond)) * p.gpu.l2_rate / active) * p.gpu.ghz);
+    // With 56 and 64 blocks of few rows an H200's takes nothing more to wait between stages (32 x 7168 x 8192 in tiles
+    // of 112 and 128 columns: 30.8 and 31.1 us, which came to 35.5 and 38.0).
+    const double waits = c.a_rows > 0 && p.shape.m <= 64 ? 1 - (1 - efficiency) * beyond : 1;
+    products_clocks =
+        std::max(products_clocks,
+                 waits * bytes / (std::min(1.0, share * (1 + 0.5 * beyond)) * p.gpu.l2_rate / active) * p.gpu.ghz);
   }
   // A stage takes its time however little is multiplied, and longer the more rows it brings that lie outside of A: 64 x
   // 64 tiles in 64 blocks took 363 clocks with 8 rows, 320 with 32, 263 to 290 with 64, and 280 to 304 with 32 that
@@ -538,10 +542,7 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   // H200's (16 to 64 rows: tiles that are spread evenly are 3 to 15 % ahead, those of 64 and 112 columns of those of
   // 80, 96, 144 and 192). There the time of kernels at two lengths is a line that begins later and is steeper.
   if (few) {
-    const double all = tiles * c.k_split, sms = p.gpu.sms;
-    const double places = all > sms ? sms : std::max(1.0, std::floor(sms / 2));
-    const double more = std::min(std::ceil(all / places) / (all / places) - 1, 0.8);
-    loop.memory_share *= (1 + 0.045 * beyond) / (1 + (all > sms ? 0.3 : 0.2) * beyond * more);
+    loop.memory_share *= (1 + 0.045 * beyond) / (1 + unevenness(p.gpu, tiles * c.k_split));
     if (types::is_float8(c.a_dtype) && c.tile_n > 128) loop.memory_share /= 1 + 0.04 * beyond;  // measured, too
   }
   // Two blocks begin together; cooperative ones gain nothing by what they share (an H200, ten rows: 0 to 1 % slower).

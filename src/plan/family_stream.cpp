@@ -27,6 +27,11 @@ constexpr double across_latency_ns = 1280, along_latency_ns = 780, memory_share 
 // Bytes/ns that one multiprocessor brings when others have none to bring (H200, measured).
 constexpr double own_rate = 38;
 
+// With so many steps in flight three blocks fit on a multiprocessor (156 registers), and the kernel behind comes at
+// once (device/cuda/kernels/stream.h). Where three are its share, too, its blocks cannot crowd: 1 x 6144 x 4096 14.1
+// us, 14.9 where it comes late. Where two are, some get three: 1 x 4096 x 4096 12.7, 11.3 with four steps (an H200).
+constexpr int early_steps = 8;
+
 // Threads, warps along K, columns, steps in flight, bytes of K in a chunk, and for how many rows: what was ahead in the
 // measurements of bench/NOTES.md. Two steps of 4 loads leave room for a second block, which was worth more than four.
 struct Form {
@@ -34,7 +39,7 @@ struct Form {
 };
 constexpr std::array forms_along_k{Form{128, 4, 32, 2, 1024, 16}, Form{256, 4, 64, 2, 1024, 32},
                                    Form{256, 8, 32, 4, 2048, 16}, Form{128, 4, 16, 4, 1024, 16},
-                                   Form{256, 8, 32, 2, 2048, 16}};
+                                   Form{256, 8, 32, 2, 2048, 16}, Form{128, 4, 16, 8, 2048, 8}};
 constexpr std::array across{Form{256, 8, 64, 2, 512, 16}, Form{128, 4, 64, 2, 256, 16}, Form{256, 4, 128, 2, 512, 16}};
 constexpr std::array across_words{Form{128, 4, 32, 4, 512, 16}, Form{128, 4, 64, 2, 256, 16}};
 
@@ -195,6 +200,7 @@ std::vector<GpuGemmConfig> stream_configurations(const GpuProblem& p) {
     const double tiles = static_cast<double>(base::ceil_div<int64_t>(s.m, c.tile_m)) *
                          static_cast<double>(p.column_tiles(c.piece_cols) * s.batch);
     if (tiles > static_cast<double>(max_blocks)) continue;
+    if (c.stages >= early_steps && (tiles <= 2.0 * p.gpu.sms || tiles > 3.0 * p.gpu.sms)) continue;
     result.push_back(c);
     // Slices of K until the device is full once.
     int64_t before = 1;
@@ -236,8 +242,10 @@ Mainloop stream_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   w.memory_rate = memory_share * p.gpu.memory_rate;
   w.l2_rate = l2_share * p.gpu.l2_rate;
   w.own_rate = own_rate;
-  // With 1 and 16 rows and B along K an H200 takes 5 to 12 % less than these limits say (bench/NOTES.md).
-  const double less = p.shape.m <= 16 && c.b_k_major ? 1 - 0.1 * memory_beyond_h100(p.gpu) : 1;
+  // With 1 and 16 rows and B along K an H200 takes 5 to 12 % less than these limits say (bench/NOTES.md), where blocks
+  // lie evenly: one row by 6144 columns 14.9 us in 384 blocks, 16.3 in 192.
+  const double less =
+      p.shape.m <= 16 && c.b_k_major ? (1 - 0.1 * memory_beyond_h100(p.gpu)) * (1 + unevenness(p.gpu, units)) : 1;
   double ns = less * waiting_ns(p.gpu, w);
   if (multiplies_by_fma(p.shape)) ns = std::max(ns, units * c.tile_n * k * c.tile_m / 64 / p.gpu.ghz / p.gpu.sms);
   if (p.shape.a_made || p.shape.b_made) {

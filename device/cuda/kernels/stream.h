@@ -79,12 +79,16 @@ struct Weights {
   const char* at[places];   // of K = 0 of the slice
   i64 ld[strides];          // bytes from k to k
   i64 step_bytes[strides];  // from a step of the warp to its next
+  u64 policy;               // of L2
 
   template <class P>
   CODETTA_MEMBER Weights(const P& params, i64 batch, i64 k_begin, i64, i64 col0, const TileSpace& space,
                          int warp_column, int warp_k, int lane) {
     const Problem& p = params.problem;
     const int g = lane / 4, t = lane % 4;
+    // B passes once where there is one row of tiles, and A and what follows is to stay.
+    const bool once = p.tiles_m == 1 && (p.batches == 1 || p.b_batch != 0);
+    policy = once ? ptx::evict_first : ptx::evict_normal;
 #pragma unroll
     for (int i = 0; i < places; ++i) {
       const int column = warp_column + i * S::block + (S::along_k ? g : g * (16 / S::size));
@@ -105,7 +109,7 @@ struct Weights {
   // The warp's next step, all of which exists.
   CODETTA_MEMBER void load(Words<S>& held, int) {
 #pragma unroll
-    for (int i = 0; i < S::loads; ++i) held.w[i] = ptx::load_once(place(i, 0));
+    for (int i = 0; i < S::loads; ++i) held.w[i] = ptx::load_once(place(i, 0), policy);
 #pragma unroll
     for (int i = 0; i < places; ++i) at[i] += step_bytes[i % strides];
   }
@@ -305,6 +309,10 @@ CODETTA_FN void gemm_stream(const P& params) {
     }
   }
   ptx::dependency_wait();
+  // With so many loads in flight three blocks fit, all of this kernel's, as src/plan sees to. Those of the kernel
+  // behind may come at once, since they cannot crowd: each takes the place of one that has ended.
+  constexpr bool early = Config::stages >= 8;
+  if constexpr (early) ptx::dependents_launch();
 #endif
   const u32 base = ptx::shared_address(shared);
   const auto bring_rows = [&](i64 k, u32 to) {
@@ -338,7 +346,7 @@ CODETTA_FN void gemm_stream(const P& params) {
     ptx::copy_wait<0>();
     __syncthreads();
 #if __CUDA_ARCH__ >= 900
-    if (chunk + 1 == chunks) ptx::dependents_launch();  // the kernel behind asks for its B meanwhile
+    if (!early && chunk + 1 == chunks) ptx::dependents_launch();  // the kernel behind asks for its B meanwhile
 #endif
     if (chunk + 1 < chunks) {
       const i64 k = k_begin + (i64)(chunk + 1) * Config::tile_k;

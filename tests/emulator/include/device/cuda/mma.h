@@ -148,7 +148,7 @@ template <int groups>
 CODETTA_PTX void copy_wait() {
   emulator::machine->copy_wait(groups);
 }
-CODETTA_PTX uint4 load_once(const void* p) { return emulator::load<uint4>(p, CODETTA_SITE); }
+CODETTA_PTX uint4 load_once(const void* p, u64) { return emulator::load<uint4>(p, CODETTA_SITE); }
 CODETTA_PTX void prefetch_l2(const void*) {}
 
 template <bool transposed>

@@ -20,6 +20,7 @@ CODETTA_PTX void* shared_memory(u32 address, u32 bytes, emulator::Site site) {
 CODETTA_PTX u32 uniform(u32 x) { return __shfl_sync(0xffffffffu, x, 0); }
 
 CODETTA_PTX void dependency_wait() {}
+inline constexpr u64 evict_normal = 0, evict_first = 0;  // policies of an L2 that is not here
 CODETTA_PTX void dependents_launch() {}
 
 }  // namespace codetta::gpu::ptx
