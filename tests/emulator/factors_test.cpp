@@ -83,13 +83,13 @@ class Runner {
   }
 
   // A program of one kernel: the best candidate of each family.
-  Result<Ran> run_kernel(const std::string& text) {
+  Result<Ran> run_kernel(const std::string& text, const Layouts& layouts = {}) {
     CODETTA_TRY(const ir::Graph graph, test::bind_program_text(text));
     CODETTA_TRY(const opt::Optimized optimized, opt::optimize(graph));
     const Target target = this->target();
     CODETTA_TRY(plan::Plan plan, plan::plan_program(optimized.graph, target, {}, {}));
     if (plan.kernels.size() != 1) return Ran{{}, "it is cut"};
-    return run_families(graph, plan);
+    return run_families(graph, plan, layouts);
   }
 
   Result<Ran> run(const std::string& text, size_t most, const Layouts& layouts = {}) {
@@ -135,7 +135,7 @@ class Runner {
   static bool has_factors(const plan::PlannedKernel& kernel) {
     return !kernel.lowered.program.factors.empty() || !kernel.lowered.program.more_b.empty();
   }
-  Result<Ran> run_families(const ir::Graph& graph, plan::Plan& plan) {
+  Result<Ran> run_families(const ir::Graph& graph, plan::Plan& plan, const Layouts& layouts = {}) {
     Ran ran;
     plan::PlannedKernel& kernel = plan.kernels[0];
     for (size_t c = 0; c < kernel.discovery.candidates.size(); ++c) {
@@ -143,7 +143,7 @@ class Runner {
       if (!ran.families.insert(config.family).second) continue;
       if (config.whole_rows) ran.whole_rows.insert(config.family);
       kernel.chosen = c;
-      CODETTA_TRY(const std::string wrong, run_plan(graph, plan, {}));
+      CODETTA_TRY(const std::string wrong, run_plan(graph, plan, layouts));
       if (!wrong.empty()) ran.wrong += fmt::format("candidate {}: {}", c, wrong);
     }
     return ran;
@@ -608,6 +608,41 @@ TEST_F(EmulatedFactors, ProductsOfOneAWithOtherStrides) {
     for (const Layouts& layouts :
          {Layouts{{"g", {0, true}}}, Layouts{{"u", {0, true}}}, Layouts{{"g", {8, true}}, {"u", {16, true}}}})
       if (takes()) expect(items, rows == 1 ? std::set{Simt, Sm80, Stream} : std::set{Simt, Sm80}, 3, layouts);
+  }
+}
+
+// Of one row, or one column, nobody asks how far the next one would lie: no address is made of that.
+TEST_F(EmulatedFactors, FactorsOfOneRowOrColumn) {
+  struct Case {
+    const char *parameters, *product;
+    bool few_rows;
+    Layouts layouts{};
+  };
+  const std::vector<Case> cases = {
+      {"x: bf16[70, 72], w: bf16[72, 1]", "x @ w", false},
+      {"x: bf16[72, 1], w: bf16[72, 40]", "permute(x, [1, 0]) @ w", true},
+      {"x: bf16[1, 72], w: bf16[40, 72]", "x @ permute(w, [1, 0])", true, Layouts{{"x", {3, false}}}},
+      // of the first, of the second and of both products
+      {"x: bf16[70, 72], w: bf16[1, 72], u: bf16[1, 72]", "silu(x @ permute(w, [1, 0])) * (x @ permute(u, [1, 0]))",
+       false, Layouts{{"w", {3, false}}}},
+      {"x: bf16[70, 72], w: bf16[1, 72], u: bf16[1, 72]", "silu(x @ permute(w, [1, 0])) * (x @ permute(u, [1, 0]))",
+       false, Layouts{{"u", {5, false}}}},
+      {"x: bf16[5, 72], w: bf16[40, 72], u: bf16[1, 72]", "x @ permute(w, [1, 0])\n    z = x @ permute(u, [1, 0])",
+       true, Layouts{{"u", {3, false}}}},
+  };
+  uint64_t which = 0;
+  for (const Case& one : cases) {
+    if (!test::commit_takes(which++, 2)) continue;
+    const std::string z = std::string_view(one.product).find("z = ") != std::string_view::npos ? ", z" : "";
+    const std::string text = fmt::format("def f({}):\n    y = {}\n    return y{}\n", one.parameters, one.product, z);
+    const auto ran = Runner(device_, *compiler_).run_kernel(text, one.layouts);
+    ASSERT_TRUE(ran) << text << ran.error().render();
+    EXPECT_EQ(ran->wrong, "") << text;
+    std::set<package::GpuFamily> families{Simt, Sm80};
+    if (one.few_rows) families.insert(Stream);
+    if (emulated_gfx().empty()) {
+      EXPECT_EQ(ran->families, families) << text;
+    }
   }
 }
 

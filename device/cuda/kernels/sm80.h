@@ -163,7 +163,9 @@ CODETTA_FN void gemm_sm80(const P& params) {
   // behind comes near the end of K, since what that asks for would have left L2 again if it came now.
   constexpr bool early = !makes_b && Config::alignment >= 16 && Config::tile_m <= 32;
   if constexpr (!early) begin_dependent();
-  // Where the columns of B of a split tile lie: byte offsets from the operand's first element (made: their numbers).
+  // Where the columns of B of a split tile lie: byte offsets from the operand's first element (made: their numbers). A
+  // dim of one element has any stride (check_factor of device/host/gpu_plan.h), and copies of what is not there have
+  // aligned addresses all the same: they are made without it, here and below.
   i64* const table = (i64*)(shared + S::table_at);
   const i64 size_b = (i64)sizeof(typename Config::B);
   if constexpr (Config::ways > 1) {
@@ -171,7 +173,7 @@ CODETTA_FN void gemm_sm80(const P& params) {
     const char* const first = (const char*)b0.data;
 #pragma unroll 1
     for (int c = thread; c < Config::tile_n; c += Config::threads) {
-      const i64 column = column_of_b<Config::ways, products>(p, col0 + c % S::width, c / S::width);
+      const i64 column = column_of_b<Config::ways, products>(p, p.cols > 1 ? col0 + c % S::width : 0, c / S::width);
       const FactorB from =
           factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, c / S::width, space.product);
       table[c] = makes_b ? column : (const char*)from.data - first + column * from.col * size_b;
@@ -189,7 +191,7 @@ CODETTA_FN void gemm_sm80(const P& params) {
   if constexpr (!makes_a) {
     constexpr int size_a = (int)sizeof(typename Config::A);
     const i64 fast_a = Config::a_k_major ? k_begin : row0, slow_a = Config::a_k_major ? row0 : k_begin;
-    const i64 ld_a = (Config::a_k_major ? p.a_row : p.a_k) * size_a;
+    const i64 ld_a = (Config::a_k_major ? (p.m > 1 ? p.a_row : 0) : (p.k > 1 ? p.a_k : 0)) * size_a;
     const char* const item_a = (const char*)p.a + item_of_a(p, batch) * size_a;
     a.begin(item_a + fast_a * size_a + slow_a * ld_a, ld_a, p.rows - row0, thread, nullptr);
     a.bounds(item_a, (p.m - 1) * p.a_row * size_a, (p.k - 1) * p.a_k * size_a);
@@ -201,10 +203,11 @@ CODETTA_FN void gemm_sm80(const P& params) {
       const int column = thread % LoaderB::along * LoaderB::unit / (int)size_b;
       ld_b = factor_b<Epilogue, Config::ways, typename Config::B>(params, batch, column / S::width).k * size_b;
     }
+    const i64 columns = spaces ? space.cols * Config::ways : p.n;  // of B
+    if ((Config::b_k_major ? columns : p.k) <= 1) ld_b = 0;
     const i64 column = Config::ways > 1 ? 0 : col0;
     const i64 fast_b = Config::b_k_major ? k_begin : column, slow_b = Config::b_k_major ? column : k_begin;
     const char* const item_b = (const char*)b0.data;
-    const i64 columns = spaces ? space.cols * Config::ways : p.n;  // of B
     b.begin(item_b + fast_b * size_b + slow_b * ld_b, ld_b, space.cols - col0, thread, table);
     b.bounds(item_b, (columns - 1) * b0.col * size_b, (p.k - 1) * b0.k * size_b);
   }
