@@ -57,7 +57,7 @@ def _sizes(sizes):
 
 
 def _item(x, items):
-    """x[...]: as NumPy, but bounds are never clamped and steps are positive."""
+    """x[...]: as NumPy, but bounds are never clamped, steps are positive, and what is computed counts from the front."""
     items = items if isinstance(items, tuple) else (items,)
     named = [i for i in items if i is not None and i is not Ellipsis]
     at, sizes = 0, x.shape
@@ -75,7 +75,10 @@ def _item(x, items):
             bounds = [b + sizes[at] if b < 0 else b for b in (item.start, item.stop) if b is not None]
             if any(not 0 <= b <= sizes[at] for b in bounds) or (len(bounds) == 2 and bounds[0] > bounds[1]):
                 raise LanguageError(f"slice {item} leaves a dim of size {sizes[at]}")
+        elif isinstance(item, Value) and not item.literal and not 0 <= operator.index(item) < sizes[at]:
+            raise LanguageError(f"an index is out of range for the size {sizes[at]}")
         at += 1
+    items = tuple(operator.index(i) if isinstance(i, Value) else i for i in items)
     return x.laid_out(x.array[items])
 
 

@@ -132,6 +132,8 @@ class Lowerer {
   [[nodiscard]] bool is_size(std::string_view name) const;
   [[nodiscard]] bool is_least_or_most(const ast::Expr& expr) const;
   ValueId subscript(const ast::Expr& expr, ValueId object);
+  [[nodiscard]] bool is_computed(const ast::Expr& item) const;
+  ValueId computed_index(ast::ExprId id);
   bool slice_item(const ast::Expr& item, ir::SliceAttr& attr, bool& whole);
   void bad_subscript(diag::Span span, std::string headline, std::string reason, std::string help);
 

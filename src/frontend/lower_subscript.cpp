@@ -236,6 +236,34 @@ bool Lowerer::slice_item(const Expr& item, ir::SliceAttr& attr, bool& whole) {
   return true;
 }
 
+// t, count + 1, lengths[0]: what may say a place when the program runs.
+bool Lowerer::is_computed(const Expr& item) const {
+  const bool arithmetic = item.kind == ExprKind::Binary || item.kind == ExprKind::Call ||
+                          item.kind == ExprKind::Subscript || (item.kind == ExprKind::Unary && item.op != Op::neg);
+  return arithmetic || (item.kind == ExprKind::Name && scope_->values.contains(text(item.span)));
+}
+
+// Invalid, with a report, where it is not one integer.
+ValueId Lowerer::computed_index(ExprId id) {
+  if (size_depth_ >= max_size_depth) {
+    bad_subscript(module_[id].span, "subscripts are nested too deeply",
+                  fmt::format("at most {} stand inside of each other", max_size_depth), "name the inner ones first");
+    return {};
+  }
+  ++size_depth_;
+  const ValueId place = evaluate_one(*scope_, id);
+  --size_depth_;
+  if (!place.valid()) return {};
+  if (const int rank = builder_.rank(place); rank != 0) {
+    bad_subscript(module_[id].span, "the index is not an integer or a size",
+                  rank > 0 ? fmt::format("it has {} dim{}, and one integer has none", rank, rank == 1 ? "" : "s")
+                           : std::string("how many dims it has is not known"),
+                  "for several places use take(x, indices)");
+    return {};
+  }
+  return place;
+}
+
 ValueId Lowerer::subscript(const Expr& expr, ValueId object) {
   if (!program_) {
     bad_subscript(expr.span, "subscripts are not part of the language",
@@ -287,10 +315,16 @@ ValueId Lowerer::subscript(const Expr& expr, ValueId object) {
       const auto index = size_argument(id, false);
       const bool from_end = index && index->upper_bound().value_or(1) <= 0 && !(*index == ir::Dim::constant(0));
       if (!index && size_is_told(Code::subscript)) return {};
+      if (!index && is_computed(item)) {
+        const ValueId at = computed_index(id);
+        if (!at.valid()) return {};
+        value = builder_.op(Op::take, {value, at}, ir::TakeAttr{dim}, expr.span);  // which drops the dim
+        continue;
+      }
       if (!index || (from_end && !index->is_constant())) {
         bad_subscript(item.span, "the index is not an integer or a size",
-                      "an index in brackets is known when the text is read",
-                      "for places that are computed use take(x, indices)");
+                      "an index in brackets is an integer, a size or one integer that the program computes",
+                      "for several places use take(x, indices)");
         return {};
       }
       attr.start = *index;

@@ -87,6 +87,10 @@ def f(x: f32["m", 4], z: f32["n", 2]):
         self.same(x[:, 1:3], X[:, 1:3])
         self.same(x[..., -1], X[..., -1])
         self.same(x[None, 0], X[None, 0])
+        self.same(x[:, r.Value(np.int64(2), "i64")], X[:, 2])
+        for bad in (-1, 3):
+            with self.assertRaises(r.LanguageError):
+                x[r.Value(np.int64(bad), "i64")]
         for bad in (slice(0, 5), slice(2, 1), slice(None, None, -1)):
             with self.assertRaises(r.LanguageError):
                 x[bad]

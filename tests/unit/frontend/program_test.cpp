@@ -63,6 +63,11 @@ TEST(Program, TypesOfResults) {
   EXPECT_EQ(type_of("x: f32[\"t\", 4, 8], c: f32[\"t\", 1, 4]", "rope(x, c, c, interleave=True)"), "f32[t, 4, 8]");
   EXPECT_EQ(type_of(x + ", i: i64[3, 2]", "take(x, i)"), "f32[3, 2, 8]");
   EXPECT_EQ(type_of(x + ", i: i64[3, 2]", "take(x, i, dim=1)"), "f32[n, 3, 2]");
+  // One place that the program computes, beside places and parts that are known.
+  EXPECT_EQ(type_of(x + ", i: i64", "x[i]"), "f32[8]");
+  EXPECT_EQ(type_of(x + ", i: i64[3]", "x[:, i[1] + 1]"), "f32[n]");
+  EXPECT_EQ(type_of("x: f32[2, 3, \"n\", 5], i: i64", "x[1, None, i, ..., 2:]"), "f32[1, n, 3]");
+  EXPECT_EQ(type_of("x: f32[2, 3, \"n\", 5], i: i64", "x[i, :, i % 2, 4, None]"), "f32[3, 1]");
   EXPECT_EQ(type_of("t: bf16[\"v\", 8], i: i32[\"b\", \"s\"]", "embedding(t, i)"), "bf16[b, s, 8]");
   EXPECT_EQ(type_of(x + ", i: i64[\"n\", 2]", "gather(x, i, dim=1)"), "f32[n, 2]");
   EXPECT_EQ(type_of(x + ", i: i64[3], v: f32[3, 8]", "index_put(x, i, v, accumulate=True)"), "f32[n, 8]");
