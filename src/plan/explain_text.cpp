@@ -146,14 +146,19 @@ class TextPrinter : ExplainView {
     }
     const std::string batch =
         launch.batch == Dim::constant(1) ? "" : fmt::format(", batch {}", launch.batch.to_string());
+    const auto size = [](const Dim& dim) {  // a factor: sums stand in parentheses
+      const std::string text = dim.to_string();
+      const bool sum = text.find(" + ") != std::string::npos || text.find(" - ") != std::string::npos;
+      return sum ? "(" + text + ")" : text;
+    };
     if (launch.product) {
       const size_t count = launch.product->products();
       return fmt::format(
           "{} {} x {} x {}{}",
           count == 1 ? "product" : fmt::format("{} products of one A, {}together", count, columns_text(k)),
-          launch.m.to_string(), launch.n.to_string(), launch.product->k.to_string(), batch);
+          size(launch.m), size(launch.n), size(launch.product->k), batch);
     }
-    return fmt::format("map over {} x {}{}", launch.m.to_string(), launch.n.to_string(), batch);
+    return fmt::format("map over {} x {}{}", size(launch.m), size(launch.n), batch);
   }
 
   [[nodiscard]] std::string kernel_text(size_t k) const {

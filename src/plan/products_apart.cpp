@@ -135,18 +135,19 @@ std::optional<Rejection> ProgramPlanner::better_apart(const GraphScope& within, 
     if (term.name == "epilogue") apart += term.microseconds;
   }
   GemmShape shape = gemm_shape(within, stored);
+  const bool spaces = region.has_spaces();
+  const std::string columns =
+      spaces ? fmt::format("{} columns together", shape.n) : fmt::format("{} columns", shape.n / shape.products);
   shape.n /= shape.products;
   constexpr int64_t much_larger = 4;  // than the factor that is shared
   if (shape.n / much_larger > shape.k && !products_meet(region.lowered.program)) {
     return Rejection{
         static_cast<uint16_t>(diag::Code::second_product),
         {},
-        fmt::format("{} results of {} columns meet nowhere and would be in memory at once, to read a factor "
-                    "of {} columns once",
-                    region.more.size() + 1, shape.n, shape.k),
+        fmt::format("{} results of {} meet nowhere and would be in memory at once, to read a factor of {} columns once",
+                    region.more.size() + 1, columns, shape.k),
         graph.span(*region.matmul)};
   }
-  const bool spaces = region.has_spaces();
   if (spaces) {
     const auto several = apart_us(within, stored);
     if (!several) return std::nullopt;

@@ -622,7 +622,7 @@ TEST_F(EmulatedFactors, FactorsOfOneRowOrColumn) {
       {"x: bf16[70, 72], w: bf16[72, 1]", "x @ w", false},
       {"x: bf16[72, 1], w: bf16[72, 40]", "permute(x, [1, 0]) @ w", true},
       {"x: bf16[1, 72], w: bf16[40, 72]", "x @ permute(w, [1, 0])", true, Layouts{{"x", {3, false}}}},
-      // of the first, of the second and of both products
+      // of the first of two products, of the second, and of one that has tiles of its own
       {"x: bf16[70, 72], w: bf16[1, 72], u: bf16[1, 72]", "silu(x @ permute(w, [1, 0])) * (x @ permute(u, [1, 0]))",
        false, Layouts{{"w", {3, false}}}},
       {"x: bf16[70, 72], w: bf16[1, 72], u: bf16[1, 72]", "silu(x @ permute(w, [1, 0])) * (x @ permute(u, [1, 0]))",

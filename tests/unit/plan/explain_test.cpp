@@ -284,6 +284,16 @@ TEST(Explain, TheDecoderBlock) {
                                names_for(plan), {{"b", 4}, {"s", 128}}));
 }
 
+TEST(Explain, SumsOfColumnsStandInParentheses) {
+  const Plan plan = plan_of(
+      "def f(x: bf16[\"m\", 64], q: bf16[64, \"n\"], k: bf16[64, 16]):\n    y = x @ q\n    z = x @ k\n    return y, "
+      "z\n",
+      {{"m", 3}, {"n", 96}}, "cuda:sm_80");
+  const std::string text = explain_text(plan, "f", names_for(plan), {{"m", 3}, {"n", 96}});
+  EXPECT_NE(text.find("2 products of one A, of n and 16 columns, together m x (n + 16) x 64\n"), std::string::npos)
+      << text;
+}
+
 TEST(Explain, SizesThatAreNotGivenStayExpressions) {
   const std::string text = "def f(x: f32[\"m\", 8], w: f32[8, \"n\"]):\n    y = relu(x @ w)\n    return y\n";
   const Plan plan = plan_of(text, {{"m", 3}});

@@ -138,5 +138,14 @@ TEST(ProductSpaces, WhatOneStoresAnotherDoesNotUpdate) {
   EXPECT_FALSE(may_be_in_place(program, false, index("s"), index("z")));
 }
 
+// Of few columns of A the note counts the columns of all, which are no equal shares.
+TEST(ProductSpaces, ResultsOfManyColumnsAreApartAndToldWhy) {
+  const Plan plan = planned(
+      "def f(x: bf16[4, 16], q: bf16[16, 256], k: bf16[16, 64]):\n    y = x @ q\n    z = x @ k\n    return y, z\n",
+      "sm_80");
+  EXPECT_EQ(plan.kernels.size(), 2U) << told(plan);
+  EXPECT_NE(told(plan).find("2 results of 320 columns together meet nowhere"), std::string::npos) << told(plan);
+}
+
 }  // namespace
 }  // namespace codetta::plan
