@@ -25,10 +25,13 @@ namespace codetta::driver {
 
 namespace {
 
-// "out/digits/" -> "digits".
+// "out/digits/" -> "digits", and so is "out/libdigits.dylib", which would be a library's file.
 std::string folder_name(std::string path) {
   while (!path.empty() && path.back() == '/') path.pop_back();
-  return path.substr(path.rfind('/') + 1);
+  std::string name = path.substr(path.rfind('/') + 1);
+  const size_t dot = name.find('.');
+  if (dot == std::string::npos) return name;
+  return name.substr(0, dot).substr(name.starts_with("lib") && dot > 3 ? 3 : 0);
 }
 
 }  // namespace

@@ -35,6 +35,13 @@ def emission(folder, cache):
             FAILURES.append(f"emit for {target} says something")
 
 
+    # -o names a folder there, whatever it is called.
+    expect(0, "function  mlp_mlp", "build", program, *cache, "--target", "metal", "-o", folder / "libmlp.dylib")
+    if not (folder / "libmlp.dylib" / "mlp.h").is_file():
+        FAILURES.append("no header mlp.h of a library for Metal")
+    expect(1, "error[E0230]: 'lib-mlp' cannot", "build", program, *cache, "--target", "metal", "-o", folder / "lib-mlp")
+
+
 def configurations(cache):
     """What the list leaves out is listed by --all, and taken by its name."""
     cross = [*SIZES, *cache, "--target", "cuda:sm_90a"]

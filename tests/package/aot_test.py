@@ -302,7 +302,7 @@ class Examples(unittest.TestCase):
 
     def test_against_the_oracle(self):
         for name in of_this_commit([*EXAMPLES, "causal_attention", "weight_only_int8", "weight_only_int4", "weight_only_fp8", "decode", "mixture_of_experts",
-                                    "lstm", "cross_entropy"], 4):
+                                    "lstm", "cross_entropy", "unet", "state_space", "beam_search"], 4):
             done = codetta("run", SOURCE / f"examples/programs/{name}.py", "--check", "--json", "--seed", "3")
             self.assertEqual(json.loads(done.stdout)["check"]["verdict"], "pass", done.stdout)
 
