@@ -151,7 +151,9 @@ struct ProductsOf<Epilogue, typename Exists<decltype(Epilogue::products)>::type>
   static constexpr int count = Epilogue::products;
 };
 // Products of one A that have root spaces of their own: a tile is one product's. An emitted Epilogue has `spaces` then,
-// columns(params, product), the columns of one's root space, and more_b(product).
+// columns(params, product), the columns of one's root space, and more_b(product). For the copy engine's families it has
+// of_product(product, f), too, which calls f(Product0()), ...: what is emitted of phase 0 is in these, one a product,
+// each with its number, `product`.
 template <class Epilogue, class = void>
 struct SpacesOf {
   static constexpr int count = 1;
@@ -181,6 +183,25 @@ __device__ __forceinline__ TileSpace space_of_tile(const P& params, u32 tile_n) 
       space = {i, space.tile_n - tiles, Epilogue::columns(params, i)};
     }
     return space;
+  }
+}
+
+// Calls f with an object of the type that has phase 0: the Epilogue, or what it has for one of several root spaces.
+template <class Epilogue, class F>
+__device__ __forceinline__ void of_product(int product, const F& f) {
+  if constexpr (SpacesOf<Epilogue>::count == 1) {
+    f(Epilogue());
+  } else {
+    Epilogue::of_product(product, f);
+  }
+}
+// Columns of the root space whose phase 0 `Own` has.
+template <class Epilogue, class Own, class P>
+__device__ __forceinline__ i64 columns_of(const P& params) {
+  if constexpr (SpacesOf<Epilogue>::count == 1) {
+    return params.problem.cols;
+  } else {
+    return Epilogue::columns(params, Own::product);
   }
 }
 

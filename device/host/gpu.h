@@ -161,7 +161,7 @@ inline Status fit_tensors(const GpuFrame& frame, const plan::Kernel& table, GpuL
   }
   // What the copy engine brings or takes of operands and further factors; of A and B it is known by now.
   for (i32 i = 0; plan::uses_maps(table, one.plan) && i < table.map_count; ++i) {
-    const plan::Map& map = table.maps[i];
+    const plan::Map& map = plan::encoded_map(table, one.plan, i);
     if (!plan::of_operand(map)) continue;
     codetta::gpu::Operand operand = strides[map.operand];
     plan::fold(one.plan, table.operands[map.operand], operand);
@@ -206,12 +206,12 @@ inline Status measure(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   return ok;
 }
 
-inline Status encode_map(const plan::Kernel& table, const plan::Plan& planned, i32 index,
+inline Status encode_map(const plan::Kernel& table, const plan::Plan& planned, const plan::Map& of,
                          const codetta::gpu::Operand& operand, const char* name, char* to) {
   const GpuCalls& calls = gpu_library.calls;
   plan::Tiled view;
   plan::Trouble trouble;
-  if (!plan::tiled_view(table, planned, table.maps[index], operand, name, view, trouble)) return fail(trouble);
+  if (!plan::tiled_view(table, planned, of, operand, name, view, trouble)) return fail(trouble);
   if (!plan::check_tiled(view, trouble)) {
     return fail(bad_sizes, "E0649: Failed to initialize the TMA descriptor of %.160s: %s", name, trouble.reason);
   }
@@ -266,10 +266,10 @@ inline Status enqueue(GpuFrame& frame, const GpuKernel& kernel, GpuLaunch& one, 
   }
   const codetta::gpu::Operand none{};
   for (i32 i = 0; plan::uses_maps(table, one.plan) && i < table.map_count; ++i) {
-    const plan::Map& map = table.maps[i];
+    const plan::Map& map = plan::encoded_map(table, one.plan, i);
     const bool own = plan::of_operand(map);
     const char* name = map.source == plan::map_a ? one.a.name : own ? bound[map.operand].name : one.b.name;
-    CODETTA_OK(encode_map(table, one.plan, i, own ? operands[map.operand] : none, name,
+    CODETTA_OK(encode_map(table, one.plan, map, own ? operands[map.operand] : none, name,
                           parameters + static_cast<u64>(i) * sizeof(codetta::gpu::TensorMap)));
   }
   plan::write_parameters(table, one.plan, operands, nothing, scalars, reserved, counters, workspace, parameters);

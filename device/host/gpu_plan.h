@@ -683,6 +683,20 @@ inline bool uses_maps(const Kernel& kernel, const Plan& plan) {
 }
 // Whether the map is of one of the kernel's operands, not of A or B of the launch.
 inline bool of_operand(const Map& map) { return map.source != map_a && map.source != map_b; }
+// Of products with root spaces of their own, whose B and whose copies a map is of: what is copied follows its B. A's
+// are the first product's.
+inline i32 product_of(const Kernel& kernel, const Map& map) {
+  i32 product = 0;
+  for (const Map* one = kernel.maps; one <= &map && map.source != map_a; ++one) product += one->source == map_more_b;
+  return product;
+}
+// The map to encode in the i-th one's place. A product without columns has no tile, and its maps copy nothing; that of
+// A stands for them, since none of no elements can be made.
+inline const Map& encoded_map(const Kernel& kernel, const Plan& plan, i32 i) {
+  const Map& map = kernel.maps[i];
+  const bool of_a = i == 0 || map.source == map_a;
+  return plan.spaces > 0 && !of_a && plan.widths[product_of(kernel, map)] == 0 ? kernel.maps[0] : map;
+}
 // After resolve(). `operand`: of an operand's map, as it is passed; `name`: of its tensor.
 inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, const Operand& operand, const char* name,
                        Tiled& view, Trouble& trouble) {
@@ -693,6 +707,10 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
   view.swizzle_bytes = map.swizzle_bytes;
   i64 slow = 0, batch = 0, products = 1;
   for (i32 i = 0; i < kernel.map_count; ++i) products += kernel.maps[i].source == map_more_b ? 1 : 0;
+  const i32 of = plan.spaces > 0 ? product_of(kernel, map) : 0;
+  const i64 columns = columns_of_b(plan, products, of);  // of B
+  // Of the epilogue's root space, and of all parts of a split.
+  const i64 cols = plan.spaces > 0 ? plan.widths[of] : p.cols, all_cols = plan.spaces > 0 ? columns : p.n;
   switch (map.source) {
     case map_a:
       view.dtype = kernel.a_dtype;
@@ -711,16 +729,16 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
     case map_b:
       view.dtype = kernel.b_dtype;
       view.address = reinterpret_cast<u64>(p.b);
-      view.fast = kernel.b_k_major ? p.k : p.n / products;
-      view.slow = kernel.b_k_major ? p.n / products : p.k;
+      view.fast = kernel.b_k_major ? p.k : columns;
+      view.slow = kernel.b_k_major ? columns : p.k;
       slow = kernel.b_k_major ? p.b_col : p.b_k;
       batch = p.b_batch;
       break;
     case map_more_b:
       view.dtype = kernel.b_dtype;
       view.address = reinterpret_cast<u64>(operand.data);
-      view.fast = kernel.b_k_major ? p.k : p.n / products;
-      view.slow = kernel.b_k_major ? p.n / products : p.k;
+      view.fast = kernel.b_k_major ? p.k : columns;
+      view.slow = kernel.b_k_major ? columns : p.k;
       slow = operand.stride[kernel.b_k_major ? 2 : 1];
       batch = operand.stride[0];
       break;
@@ -744,8 +762,8 @@ inline bool tiled_view(const Kernel& kernel, const Plan& plan, const Map& map, c
       view.address = reinterpret_cast<u64>(operand.data);
       // Columns that lie in runs, whose first stride is that of rows, are some of as many as B has.
       const i64 row = facts.row == 0 ? 0 : 1;
-      view.fast = map.column_major ? p.rows : row == 0 ? p.n : p.cols;
-      view.slow = map.column_major ? p.cols : p.rows;
+      view.fast = map.column_major ? p.rows : row == 0 ? all_cols : cols;
+      view.slow = map.column_major ? cols : p.rows;
       const i64 run = view.fast * element_bytes(facts.dtype);
       if (facts.is_store && run % kernel.alignment != 0) {
         misfit(trouble, name, "its %s have %lld bytes, and %.200s stores %d at a time",

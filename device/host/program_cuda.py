@@ -696,9 +696,9 @@ def _lies(address, dtype, shape, strides):
     return _Array(address, _DTYPES[dtype], shape, [stride * size for stride in strides])
 
 
-def _tiled(engine, loaded, plan, i, operand, name):
+def _tiled(engine, loaded, plan, which, operand, name):
     call, address, trouble = _Tiled(), ctypes.c_uint64(), _Trouble()
-    if not engine.lib.codetta_host_gpu_map(ctypes.byref(loaded.table), plan, i, operand, name.encode(),
+    if not engine.lib.codetta_host_gpu_map(ctypes.byref(loaded.table), plan, which, operand, name.encode(),
                                            ctypes.byref(call), ctypes.byref(address), ctypes.byref(trouble)):
         if trouble.code == 649:
             _fail(f"E0649: Failed to initialize the TMA descriptor of {name}: {trouble.reason.decode()}",
@@ -707,8 +707,9 @@ def _tiled(engine, loaded, plan, i, operand, name):
     return call, address
 
 
-def _encode(engine, loaded, plan, i, operand, name, parameters):
-    call, address = _tiled(engine, loaded, plan, i, operand, name)
+def _encode(engine, loaded, plan, i, which, operand, name, parameters):
+    """Tensor map `which` of the kernel's in the place of the i-th."""
+    call, address = _tiled(engine, loaded, plan, which, operand, name)
     d = engine.driver
     made = _cu(f"Failed to initialize the TMA descriptor of {name}", d.cuTensorMapEncodeTiled(
         d.CUtensorMapDataType(call.dtype), 3, address.value, [d.cuuint64_t(n) for n in call.sizes],
@@ -756,9 +757,10 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=(),
         check(lib.codetta_host_gpu_product(kernel, *references, table, plan, why))
     if call.looking:
         for i in range(loaded.table.map_count if lib.codetta_host_gpu_uses_maps(kernel, plan) else 0):
-            one = loaded.keep[1][i]
+            which = lib.codetta_host_gpu_encoded(kernel, plan, i)
+            one = loaded.keep[1][which]
             if one.source >= 2:
-                _tiled(engine, loaded, plan, i, ctypes.byref(table[one.operand]), operands[one.operand][6])
+                _tiled(engine, loaded, plan, which, ctypes.byref(table[one.operand]), operands[one.operand][6])
         return
     entries = loaded.keep[0]
     grids = (_Grid * max(loaded.table.entry_count, 1))()
@@ -782,9 +784,10 @@ def _launch_gpu(engine, index, sizes, chunk, a, b, operands, scalars, more_b=(),
     parameters = (ctypes.c_char * (len(raw) - 64)).from_buffer(raw, -ctypes.addressof(raw) % 64)
     lib.codetta_host_gpu_resolve(kernel, *references, ctypes.c_void_p(workspace), plan)
     for i in range(loaded.table.map_count if lib.codetta_host_gpu_uses_maps(kernel, plan) else 0):
-        one = loaded.keep[1][i]
+        which = lib.codetta_host_gpu_encoded(kernel, plan, i)
+        one = loaded.keep[1][which]
         name = a[1] if one.source == 0 else b[1] if one.source == 1 else operands[one.operand][6]
-        _encode(engine, loaded, plan, i, ctypes.byref(table[one.operand]) if one.source >= 2 else None, name,
+        _encode(engine, loaded, plan, i, which, ctypes.byref(table[one.operand]) if one.source >= 2 else None, name,
                 parameters)
     lib.codetta_host_gpu_write(kernel, plan, table, nothing, numbers, reserved, ctypes.c_void_p(workspace), parameters)
     for i in range(loaded.table.entry_count):

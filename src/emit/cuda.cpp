@@ -36,21 +36,6 @@ Error broken(std::string headline, std::string reason) {
 
 bool is_hip(std::string_view arch) { return arch.starts_with("gfx"); }
 
-std::string_view storage_name(DType d) {
-  switch (d) {
-    case DType::bf16:
-      return "bf16";
-    case DType::f16:
-      return "f16";
-    case DType::f8e4m3:
-      return "f8e4m3";
-    case DType::f8e5m2:
-      return "f8e5m2";
-    default:
-      return cuda_dialect().type(d).element;
-  }
-}
-
 class CudaPrinter {
  public:
   // `map`: the configuration is that of its pieces, and there is no product.
@@ -61,12 +46,14 @@ class CudaPrinter {
     layout_ = plan::piece_layout(program, config);
     if (by_warpgroups() && 32 % layout_.across == 0) warp_rows_ = config.piece_rows / 4;
     if (rows_at_a_time()) layout_.lanes = config.lanes, layout_.across = config.piece_cols / config.lanes;
-    if (config.copied && map == nullptr) copies_ = plan::copies_of(program);
+    if (config.copied && map == nullptr) {
+      copies_ = plan::copies_of(program);
+      load_slots_ = plan::sm90_shape(program, config).load_slots;
+    }
   }
   Result<CudaSource> print();
 
  private:
-  void print_config(CodeWriter& out) const;
   Result<void> print_phase_function(CodeWriter& out, uint32_t index);
   // Phase 0 of products with root spaces of their own: a function each, of which a tile takes its product's.
   Result<void> print_spaces(CodeWriter& out);
@@ -184,55 +171,15 @@ class CudaPrinter {
   const CudaEmitOptions& options_;
   const package::GpuMapConfig* map_;
   bool reduces_ = false, one_of_several_ = false;
+  int load_slots_ = 1, strip_steps_ = 2;      // of copies
+  size_t first_map_ = 2;                      // of what is copied
+  std::vector<package::CudaTensorMap> maps_;  // of a product's kernel
   int warp_rows_ = 0;
   int row_blocks_ = 1;                  // that share a multiprocessor at least, of rows_at_a_time
   std::optional<plan::Copies> copies_;  // where the configuration has them
   plan::PieceLayout layout_;
   std::set<PartLibrary::Request> needs_;
 };
-
-void CudaPrinter::print_config(CodeWriter& out) const {
-  const auto config = out.block_with("};", "struct Config");
-  out.line("using A = ", storage_name(config_.a_dtype), ";");
-  out.line("using B = ", storage_name(config_.b_dtype), ";");
-  out.line("using Accumulator = ", storage_name(config_.accumulator), ";");
-  const auto number = [&](std::string_view name, int value) {
-    out.line("static constexpr int ", name, " = ", value, ";");
-  };
-  number("tile_m", config_.tile_m);
-  number("tile_n", config_.tile_n);
-  number("tile_k", config_.tile_k);
-  number("stages", config_.stages);
-  number("cluster_m", config_.cluster_m);
-  number("cluster_n", config_.cluster_n);
-  number("consumers", config_.consumers);
-  number("k_split", config_.k_split);
-  number("piece_rows", config_.piece_rows);
-  number("piece_cols", config_.piece_cols);
-  number("threads", config_.threads);
-  number("shared_bytes", config_.shared_bytes);
-  number("ways", program_.split.ways);
-  number("alignment", config_.alignment);
-  number("warp_rows", warp_rows_);
-  if (is_hip(options_.arch)) out.line("static constexpr int gfx = 0x", options_.arch.substr(3), ";");
-  constexpr std::string_view math[] = {"Strict", "Tf32x3", "Tf32", "Fp8FastAccumulation", "Fp8TwoLevelAccumulation"};
-  out.line("static constexpr MathMode math = MathMode::", math[static_cast<size_t>(config_.math)], ";");
-  out.line("static constexpr bool pingpong = ", config_.pingpong, ";");
-  out.line("static constexpr bool from_registers = ", config_.from_registers, ";");
-  if (config_.family == GpuFamily::Sm90) {
-    out.line("static constexpr bool copied = ", config_.copied, ";");
-    out.line("static constexpr bool stream_k = ", config_.stream_k, ";");
-  }
-  if (by_warpgroups()) out.line("static constexpr bool makes_a = ", program_.makes_a(), ";");
-  if (config_.family == GpuFamily::Sm90) {
-    number("spread_a", config_.spread_a);
-    number("a_rows", config_.a_rows > 0 ? config_.a_rows : config_.tile_m);
-    number("b_run", plan::columns_side_by_side(program_, config_));
-  }
-  out.line("static constexpr bool a_k_major = ", config_.a_k_major, ";");
-  out.line("static constexpr bool b_k_major = ", config_.b_k_major, ";");
-  family_.constants(out, config_);
-}
 
 // `complete` pieces have all of their rows (and columns, where no thread is idle), so that the number of passes over
 // them is known and several rows are under way at once; otherwise calls between threads keep the loop from being
@@ -408,7 +355,7 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
   const bool strips = index == 0 && config_.from_registers && map_ == nullptr;
   const bool copies = index == 0 && copies_;
   if (copies) {
-    print_copies(out, program_, config_, *copies_, phase);
+    strip_steps_ = print_copies(out, program_, config_, *copies_, load_slots_, first_map_, phase);
     print_columns(out, program_, config_, phase);
   } else if (strips) {
     print_strip(out, program_, phase, strips_ask());
@@ -519,16 +466,38 @@ Result<void> CudaPrinter::print_phase_function(CodeWriter& out, uint32_t index) 
 
 Result<void> CudaPrinter::print_spaces(CodeWriter& out) {
   const size_t count = program_.spaces.size();
+  int steps = 1;
   for (size_t p = 0; p < count; ++p) {
     const package::EpilogueProgram program = package::program_of(program_, p);
     CudaPrinter own(program, config_, family_, options_);
     own.layout_ = layout_, own.warp_rows_ = warp_rows_, own.one_of_several_ = true;
+    own.load_slots_ = load_slots_, own.first_map_ = 2;
+    for (size_t i = 2, of = 0; i < maps_.size() && of < p; ++i) {  // behind the product's B
+      of += maps_[i].source == package::CudaTensorMap::Source::MoreB ? 1 : 0;
+      own.first_map_ = i + 1;
+    }
     {
       const auto body = out.block_with("};", "struct Product", p);
+      if (by_warpgroups()) out.line("static constexpr int product = ", p, ";");
+      if (by_warpgroups() && !copies_) own.print_prefetch(out);
+      if (by_warpgroups()) out.blank();
       CODETTA_CHECK_OK(own.print_phase_function(out, 0));
     }
+    steps = std::max(steps, own.strip_steps_);
     needs_.merge(own.needs_);
     out.blank();
+  }
+  if (by_warpgroups()) {
+    if (copies_) {
+      print_slots(out, plan::copy_slots(program_), load_slots_);
+      out.line("static constexpr int strip_steps = ", steps, ";");
+      out.blank();
+    }
+    out.line("template <class F>");
+    const auto function = out.block("static __device__ __forceinline__ void of_product(int product, const F& f)");
+    for (size_t p = 0; p + 1 < count; ++p) out.line("if (product == ", p, ") return f(Product", p, "());");
+    out.line("f(Product", count - 1, "());");
+    return {};
   }
   out.line("template <class P>");
   const auto function = out.block("static __device__ __forceinline__ void phase_0(const P& params, const Tile& tile)");
@@ -671,19 +640,18 @@ void CudaPrinter::print_entries(CodeWriter& out, CudaSource& result) const {
 
 Result<CudaSource> CudaPrinter::print() {
   CodeWriter body;
+  if (map_ == nullptr) maps_ = maps_of(family_, program_, config_);
   {
     const auto epilogue = body.block_with("};", "struct Epilogue");
     body.line("static constexpr int scratch_bytes(int threads) { return threads / 32 * ", layout_.scratch_per_warp,
               "; }");
-    if (!program_.more_b.empty() && map_ == nullptr) {
-      const size_t copied =
-          copies_ ? copies_->loads.size() + copies_->stores.size() + plan::tables_of(program_).size() : 0;
-      print_products(body, program_, by_warpgroups() ? std::optional(2 + copied) : std::nullopt);
-    }
+    if (!program_.more_b.empty() && map_ == nullptr) print_products(body, program_, maps_);
     if (by_warpgroups() && map_ == nullptr && !copies_) {
       if (config_.family == GpuFamily::Sm90) body.line("static constexpr int strip_steps = 2;");
-      body.blank();
-      print_prefetch(body);
+      if (program_.spaces.empty()) {
+        body.blank();
+        print_prefetch(body);
+      }
     }
     if (rows_at_a_time()) {
       body.blank();
@@ -725,19 +693,7 @@ Result<CudaSource> CudaPrinter::print() {
   family_.defines(out, config_);
   const bool sm90 = config_.family == GpuFamily::Sm90, makes_a = program_.makes_a();
   if (sm90 && makes_a) out.line("#define CODETTA_WGMMA_MADE \", 1, 1, ", config_.b_k_major ? 0 : 1, "\"");
-  family_.maps(program_, config_, result.maps);
-  for (const uint32_t operand : program_.more_b) {
-    if (result.maps.size() < 2) break;
-    package::CudaTensorMap map = result.maps[1];
-    map.source = package::CudaTensorMap::Source::MoreB;
-    map.operand = operand;
-    result.maps.push_back(map);
-  }
-  for (uint32_t item = 1; item < static_cast<uint32_t>(config_.spread_a) && map_ == nullptr; ++item) {
-    package::CudaTensorMap map = result.maps[0];
-    map.operand = item;
-    result.maps.push_back(map);
-  }
+  result.maps = maps_;
   out.line("#include \"device/gpu/phase.h\"");
   out.line("#include \"", family_.header, "\"");
   if (copies_) out.line("#include \"device/cuda/kernels/copies.h\"");
@@ -750,7 +706,7 @@ Result<CudaSource> CudaPrinter::print() {
   out.blank();
   out.line("namespace codetta::gpu {");
   out.blank();
-  print_config(out);
+  print_cuda_config(out, program_, config_, family_, options_.arch, warp_rows_);
   out.line("using Parameters = Params<", result.maps.size(), ", ", program_.operands.size(), ", ",
            program_.scalar_count(), ", ", program_.reductions.size(), ">;");
   out.blank();

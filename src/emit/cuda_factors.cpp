@@ -87,14 +87,19 @@ bool touches(const package::Phase& phase, uint32_t operand) {
          });
 }
 
-void print_products(CodeWriter& out, const package::EpilogueProgram& program, std::optional<size_t> first_map) {
+void print_products(CodeWriter& out, const package::EpilogueProgram& program,
+                    const std::vector<package::CudaTensorMap>& maps) {
   if (program.spaces.empty())
     out.line("static constexpr int products = ", program.split.products, ";");
   else
     print_spaces(out, program);
   constexpr std::string_view head = "static __device__ constexpr int ";
   out.line(product_choice(program, head, "more_b", [&](size_t p) { return program.more_b[p]; }));
-  if (first_map) out.line(product_choice(program, head, "more_map", [&](size_t p) { return *first_map + p; }));
+  std::vector<size_t> further;
+  for (size_t i = 0; i < maps.size(); ++i) {
+    if (maps[i].source == package::CudaTensorMap::Source::MoreB) further.push_back(i);
+  }
+  if (!further.empty()) out.line(product_choice(program, head, "more_map", [&](size_t p) { return further[p]; }));
 }
 
 Result<void> print_maker(CodeWriter& out, const package::EpilogueProgram& program, const package::FactorProgram& factor,

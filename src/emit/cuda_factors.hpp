@@ -22,8 +22,9 @@ std::string aligned_text(const package::EpilogueProgram& program, const std::fun
 // Whether a phase loads or stores the operand.
 bool touches(const package::Phase& phase, uint32_t operand);
 // Where the B of a further product is found (device/gpu/tile.h), and the columns of each where these differ.
-// `first_map`: of further tensor maps, if there are any.
-void print_products(base::CodeWriter& out, const package::EpilogueProgram& program, std::optional<size_t> first_map);
+// `maps`: the kernel's, among which there are further ones of B if there are any.
+void print_products(base::CodeWriter& out, const package::EpilogueProgram& program,
+                    const std::vector<package::CudaTensorMap>& maps);
 // MakerA or MakerB (device/gpu/make.h): the factor printed as a phase whose one store is into registers. `brought`: the
 // operand that the copy engine brings (device/cuda/kernels/make_wgmma.h). Errors: E0901.
 Result<void> print_maker(base::CodeWriter& out, const package::EpilogueProgram& program,

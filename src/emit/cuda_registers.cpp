@@ -69,14 +69,15 @@ std::string in_copies(const package::EpilogueProgram& program, const std::string
 }  // namespace
 
 // Phase 0 over accumulators in registers whose matrices come and go by the copy engine (device/cuda/kernels/copies.h).
-void print_copies(CodeWriter& out, const package::EpilogueProgram& program, const package::GpuGemmConfig& config,
-                  const plan::Copies& wanted, const PhaseText& phase) {
+int print_copies(CodeWriter& out, const package::EpilogueProgram& program, const package::GpuGemmConfig& config,
+                 const plan::Copies& wanted, int load_slots, size_t first_map, const PhaseText& phase) {
   std::vector<uint32_t> all = wanted.loads;
   all.insert(all.end(), wanted.stores.begin(), wanted.stores.end());
   {
     const auto copies = out.block_with("};", "struct Copies : PlainCopies");
     out.line("static constexpr int loads = ", wanted.loads.size(), ", stores = ", wanted.stores.size(),
-             ", load_slots = ", plan::sm90_shape(program, config).load_slots, ";");
+             ", load_slots = ", load_slots, ";");
+    if (first_map != 2) out.line("static constexpr int first_map = ", first_map, ";");
     std::string operands, sizes, column_major, run, step;
     bool any_runs = false;
     for (size_t i = 0; i < all.size(); ++i) {
@@ -153,7 +154,8 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
   }
   const bool light = clocks <= 24 && plan::sm90_shape(program, config).accumulators <= 128 && width % 32 == 0;
   const bool whole = light && any && wanted.loads.empty() && config.piece_cols == 64 && width % 64 == 0;
-  out.line("static constexpr int strip_steps = ", whole ? 4 : light ? 2 : 1, ";");
+  const int strip_steps = whole ? 4 : light ? 2 : 1;
+  out.line("static constexpr int strip_steps = ", strip_steps, ";");
   out.blank();
   {
     out.line("template <class P, class S>");
@@ -241,6 +243,19 @@ void print_copies(CodeWriter& out, const package::EpilogueProgram& program, cons
     out.line("f.template reduce<", cuda_dialect().type(reduction.type).value, ">(", state.text, ", rows.", state.name,
              ");");
   }
+  return strip_steps;
+}
+
+void print_slots(CodeWriter& out, const plan::CopySlots& slots, int load_slots) {
+  const auto copies = out.block_with("};", "struct Copies : PlainCopies");
+  out.line("static constexpr int loads = ", slots.loads.size(), ", stores = ", slots.stores.size(),
+           ", load_slots = ", load_slots, ";");
+  std::vector<int64_t> all = slots.loads;
+  all.insert(all.end(), slots.stores.begin(), slots.stores.end());
+  std::string sizes;
+  for (size_t i = 0; i < all.size(); ++i)
+    sizes += i + 1 < all.size() ? CodeWriter::text_of("i == ", i, " ? ", all[i], " : ") : CodeWriter::text_of(all[i]);
+  out.line("static constexpr int size(int", all.size() > 1 ? " i" : "", ") { return ", sizes, "; }");
 }
 
 void print_columns(CodeWriter& out, const package::EpilogueProgram& program, const package::GpuGemmConfig& config,

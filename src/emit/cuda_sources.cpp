@@ -61,8 +61,11 @@ void sm90_maps(const package::EpilogueProgram& program, const GpuGemmConfig& con
   box(package::CudaTensorMap::Source::A, config.a_k_major, shape.a_box_rows);
   bring_for_a(program, maps[0]);
   box(package::CudaTensorMap::Source::B, config.b_k_major, shape.b_box_rows);
-  if (!config.copied) return;
-  // A warp's rows of a piece, at most 128 bytes wide, or columns of 16 rows (device/cuda/kernels/copies.h).
+}
+// Of the epilogue: a warp's rows of a piece, at most 128 bytes wide, or columns of 16 rows
+// (device/cuda/kernels/copies.h).
+void copied_maps(const package::EpilogueProgram& program, const GpuGemmConfig& config,
+                 std::vector<package::CudaTensorMap>& maps) {
   const plan::Copies copies = plan::copies_of(program).value_or(plan::Copies{});
   for (const auto* list : {&copies.loads, &copies.stores}) {
     for (const uint32_t k : *list) {
@@ -116,5 +119,30 @@ const FamilySource* find_source(GpuFamily family) {
 }
 
 const FamilySource& source_of_maps() { return map_source; }
+
+std::vector<package::CudaTensorMap> maps_of(const FamilySource& family, const package::EpilogueProgram& program,
+                                            const GpuGemmConfig& config) {
+  std::vector<package::CudaTensorMap> maps;
+  family.maps(program, config, maps);
+  if (maps.empty()) return maps;
+  const bool spaces = !program.spaces.empty();
+  const auto copied = [&](size_t product) {
+    if (config.copied) copied_maps(spaces ? package::program_of(program, product) : program, config, maps);
+  };
+  copied(0);
+  for (size_t p = 0; p < program.more_b.size(); ++p) {
+    package::CudaTensorMap map = maps[1];
+    map.source = package::CudaTensorMap::Source::MoreB;
+    map.operand = program.more_b[p];
+    maps.push_back(map);
+    if (spaces) copied(p + 1);
+  }
+  for (uint32_t item = 1; item < static_cast<uint32_t>(config.spread_a); ++item) {
+    package::CudaTensorMap map = maps[0];
+    map.operand = item;
+    maps.push_back(map);
+  }
+  return maps;
+}
 
 }  // namespace codetta::emit

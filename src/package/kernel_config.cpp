@@ -38,11 +38,13 @@ bool has_spaces(GpuFamily family) {
   switch (family) {
     case GpuFamily::Simt:
     case GpuFamily::Sm80:
+    case GpuFamily::Sm90:
+    case GpuFamily::Sm100:
     case GpuFamily::Stream:
     case GpuFamily::Mfma:
     case GpuFamily::Wmma:
       return true;
-    default:  // the copy engine's maps, and Metal's kernels, have one number of columns
+    default:  // Metal's kernels, and the vendor's, have one number of columns
       return false;
   }
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -126,6 +127,16 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
   using Kind = package::Inst::Kind;
   constexpr size_t most = 4;
   constexpr int most_column_sums = 2;  // of a tile, in what stages leave
+  if (!epilogue.spaces.empty()) {
+    Copies all;
+    for (size_t p = 0; p < epilogue.spaces.size(); ++p) {
+      const auto own = copies_of(package::program_of(epilogue, p));
+      if (!own) return std::nullopt;
+      all.loads.insert(all.loads.end(), own->loads.begin(), own->loads.end());
+      all.stores.insert(all.stores.end(), own->stores.begin(), own->stores.end());
+    }
+    return all;
+  }
   const auto fits = [&](uint32_t k) {
     const package::Operand& o = epilogue.operands[k];
     const int64_t size = types::byte_size(o.dtype);
@@ -172,6 +183,22 @@ std::optional<Copies> copies_of(const package::EpilogueProgram& epilogue) {
   // Without any, rows are reduced where the accumulators are.
   if ((count == 0 && epilogue.reductions.empty()) || count > most) return std::nullopt;
   return copies;
+}
+
+CopySlots copy_slots(const package::EpilogueProgram& epilogue) {
+  CopySlots slots;
+  const auto add = [&](const package::EpilogueProgram& program) {
+    const Copies copies = copies_of(program).value_or(Copies{});
+    const auto meet = [&](const std::vector<uint32_t>& list, std::vector<int64_t>& sizes) {
+      sizes.resize(std::max(sizes.size(), list.size()));
+      for (size_t i = 0; i < list.size(); ++i)
+        sizes[i] = std::max<int64_t>(sizes[i], types::byte_size(program.operands[list[i]].dtype));
+    };
+    meet(copies.loads, slots.loads), meet(copies.stores, slots.stores);
+  };
+  if (epilogue.spaces.empty()) add(epilogue);
+  for (size_t p = 0; p < epilogue.spaces.size(); ++p) add(package::program_of(epilogue, p));
+  return slots;
 }
 
 std::optional<uint32_t> brought_for_a(const package::EpilogueProgram& epilogue) {

@@ -52,6 +52,12 @@ std::optional<ColumnRuns> column_runs(const package::Operand& operand);
 // Of what copies_of() takes: indexed operands that lanes load themselves. Their tensor maps are made, and nothing is
 // copied by them: that they can be made says that rows lie where vectors can be loaded.
 std::vector<uint32_t> tables_of(const package::EpilogueProgram& epilogue);
+// Bytes of an element of each load and store that the copy engine has slots for: of products with root spaces of their
+// own, whose tiles use the same slots, of the largest.
+struct CopySlots {
+  std::vector<int64_t> loads, stores;
+};
+CopySlots copy_slots(const package::EpilogueProgram& epilogue);
 // Columns that lie side by side in all indexed operands of phase 0. None where there are none.
 std::optional<int32_t> run_of_copies(const package::EpilogueProgram& epilogue);
 // Columns of B in a row of a tile that a copy can bring at once: a part's, or what a chunk of a split and it have in

@@ -41,6 +41,12 @@ struct GpuProblem {
     for (const int64_t columns : shape.widths) all += tiles(columns);
     return all;
   }
+  // Root columns of the widest product.
+  [[nodiscard]] int64_t widest_cols() const {
+    int64_t widest = shape.widths.empty() ? root_cols() : 0;
+    for (const int64_t columns : shape.widths) widest = columns > widest ? columns : widest;
+    return widest;
+  }
   // Whether all columns of a part lie side by side, however many a run has.
   [[nodiscard]] bool one_chunk() const {
     return epilogue.split.own_ways() == 1 || (!shape.any_n && chunk() >= root_cols());
@@ -110,6 +116,8 @@ bool takes_registers(const package::EpilogueProgram& epilogue);
 // and columns: indices into the program's operands. None where one of them, or something else that the phase does,
 // needs another path: operands with neither adjacent columns nor rows, indexed ones, elements of 1 or 8 bytes,
 // reductions but of rows and columns. Both lists are empty where only these are reduced and nothing else is done.
+// Of products with root spaces of their own those of one follow those of another: all of them go by the engine, or
+// none.
 struct Copies {
   std::vector<uint32_t> loads, stores;
   int column_sums = 0;  // reductions of columns

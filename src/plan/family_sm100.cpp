@@ -132,7 +132,7 @@ std::optional<Rejection> refuse_sm100(const GpuProblem& p) {
 std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
   const GemmShape& s = p.shape;
   const auto factors = factors_of(p);
-  const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
+  const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.widest_cols();
   GpuGemmConfig base = config_of(s, GpuFamily::Sm100);
   base.math = s.a == DType::f32 ? s.math : MathMode::Strict;
   // f32 along M and N would need another swizzle than one of whole 16 bytes.
@@ -161,7 +161,7 @@ std::vector<GpuGemmConfig> sm100_configurations(const GpuProblem& p) {
       if (width >= cols + 32 && tile_n > row.first) continue;  // a narrower tile holds all columns
       if (tile_n < 32 && cols > 16) continue;
       const double tiles = static_cast<double>(base::ceil_div<int64_t>(tiles_m, row.blocks) * row.blocks) *
-                           static_cast<double>(base::ceil_div<int64_t>(cols, width) * s.batch);
+                           static_cast<double>(p.column_tiles(width) * s.batch);
       if (tiles * package::max_k_split >= 4e9) continue;  // units of work are counted in 32 bits
       for (const int32_t consumers : {1, 2}) {
         GpuGemmConfig c = base;

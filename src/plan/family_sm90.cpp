@@ -61,12 +61,19 @@ bool split_fits(const GpuProblem& p, const GpuGemmConfig& c, const Sm90Shape& sh
 
 // The engine stores 16 bytes at a time, also where fewer belong to the row (seen on an H100), or to the column.
 bool whole_runs(const GpuProblem& p) {
-  const Copies copies = copies_of(p.epilogue).value_or(Copies{});
-  return std::all_of(copies.stores.begin(), copies.stores.end(), [&](uint32_t k) {
-    const package::Operand& o = p.epilogue.operands[k];
-    if (const auto runs = column_runs(o)) return p.root_cols() % runs->run == 0;
-    return (o.column_major ? p.shape.m : p.root_cols()) * types::byte_size(o.dtype) % map_alignment == 0;
-  });
+  const auto fit = [&](const package::EpilogueProgram& program, int64_t cols) {
+    const Copies copies = copies_of(program).value_or(Copies{});
+    return std::all_of(copies.stores.begin(), copies.stores.end(), [&](uint32_t k) {
+      const package::Operand& o = program.operands[k];
+      if (const auto runs = column_runs(o)) return cols % runs->run == 0;
+      return (o.column_major ? p.shape.m : cols) * types::byte_size(o.dtype) % map_alignment == 0;
+    });
+  };
+  if (p.epilogue.spaces.empty()) return fit(p.epilogue, p.root_cols());
+  for (size_t i = 0; i < p.epilogue.spaces.size(); ++i) {
+    if (!fit(package::program_of(p.epilogue, i), p.shape.widths[i])) return false;
+  }
+  return true;
 }
 
 // Whether rows of an operand that the engine copies lie side by side: those of an item that rows are dealt out to do
@@ -176,6 +183,21 @@ GemmShape spread_rows(const GemmShape& shape, int32_t spread_a) {
 
 bool takes_registers(const package::EpilogueProgram& epilogue) {
   if (epilogue.phases.size() != 1 || !epilogue.reductions.empty() || epilogue.split.ways > 2) return false;
+  if (!epilogue.spaces.empty()) {
+    for (size_t p = 0; p < epilogue.spaces.size(); ++p) {
+      package::EpilogueProgram own = package::program_of(epilogue, p);
+      // Of the operands those of this product.
+      std::vector<package::Operand> operands;
+      for (const package::Store& store : own.phases[0].stores) operands.push_back(own.operands[store.operand]);
+      for (const package::Inst& inst : own.phases[0].insts) {
+        if (inst.kind == package::Inst::Kind::Load || inst.kind == package::Inst::Kind::LoadAt)
+          operands.push_back(own.operands[inst.index]);
+      }
+      own.operands = std::move(operands);
+      if (!takes_registers(own)) return false;
+    }
+    return true;
+  }
   const package::Phase& phase = epilogue.phases[0];
   constexpr size_t light = 16;  // values
   if (phase.insts.size() > light || phase.stores.size() != 1) return false;
@@ -213,14 +235,13 @@ Sm90Shape sm90_shape(const package::EpilogueProgram& epilogue, const GpuGemmConf
   s.scratch_bytes = (piece_layout(epilogue, c).scratch_bytes(128) + 127) / 128 * 128;
   int64_t barriers = 16 * c.stages + 16;
   if (c.copied) {
-    const Copies copies = copies_of(epilogue).value_or(Copies{});
-    const auto slot = [&](const std::vector<uint32_t>& list) {
-      int64_t bytes = 0;
-      for (const uint32_t k : list) bytes += types::byte_size(epilogue.operands[k].dtype);
-      return bytes * 64 * c.piece_cols;
+    const CopySlots slots = copy_slots(epilogue);
+    const auto slot = [&](const std::vector<int64_t>& sizes) {
+      return std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) * 64 * c.piece_cols;
     };
-    const int64_t stores = 2 * slot(copies.stores), loads = slot(copies.loads);
-    s.scratch_bytes = int64_t{2} * 4 * width * 4 * copies.column_sums;
+    const int64_t stores = 2 * slot(slots.stores), loads = slot(slots.loads);
+    const int sums = epilogue.reductions.empty() ? 0 : copies_of(epilogue).value_or(Copies{}).column_sums;
+    s.scratch_bytes = int64_t{2} * 4 * width * 4 * sums;
     const int64_t left =
         sm90_shared_limit - c.stages * s.stage_bytes - barriers - c.consumers * (stores + s.scratch_bytes);
     const int bands = c.tile_m / 64 / (c.pingpong ? 1 : c.consumers);
@@ -344,7 +365,7 @@ namespace {
 
 void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGemmConfig>& result) {
   const GemmShape& s = p.shape;
-  const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.root_cols();
+  const int64_t element = types::byte_size(s.a), sms = p.gpu.sms, cols = p.widest_cols();
   const bool spread = base.spread_a > 1;
   const auto further_a = static_cast<size_t>(base.spread_a - 1);
   if (parameter_bytes(p.epilogue) > free_parameter_bytes(2 + further_a)) return;
@@ -370,7 +391,7 @@ void add_tiles(const GpuProblem& p, const GpuGemmConfig& base, std::vector<GpuGe
       if (tile_n % (8 * p.ways()) != 0) continue;
       const int64_t width = tile_n / p.ways();
       if (width >= cols + 32 && tile_n > row.first) continue;  // a narrower tile holds all columns
-      const int64_t tiles_m = base::ceil_div<int64_t>(s.m, row.rows), tiles_n = base::ceil_div<int64_t>(cols, width);
+      const int64_t tiles_m = base::ceil_div<int64_t>(s.m, row.rows), tiles_n = p.column_tiles(width);
       const double tiles = static_cast<double>(tiles_m) * static_cast<double>(tiles_n * s.batch);
       if (tiles * package::max_k_split >= 4e9) continue;                // units of work are counted in 32 bits
       if (row.pingpong && tiles <= static_cast<double>(sms)) continue;  // there is no second tile to hide under
@@ -486,8 +507,7 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   // H100's memory gave was in that, and in the clocks of a stage below: an H200 has half of it again and more.
   const double beyond = memory_beyond_h100(p.gpu);
   if (p.shape.m <= c.tile_m) {
-    const double tiles =
-        static_cast<double>(base::ceil_div<int64_t>(p.root_cols(), c.tile_n / p.ways()) * p.shape.batch) * c.k_split;
+    const double tiles = static_cast<double>(p.column_tiles(c.tile_n / p.ways()) * p.shape.batch) * c.k_split;
     const double active = std::clamp(tiles, 1.0, static_cast<double>(p.gpu.sms));
     // Where a stage brings no other rows than A's, that is beyond what the memory gives.
     const double share = c.a_rows > 0 && p.shape.m <= 64
@@ -527,7 +547,7 @@ Mainloop sm90_mainloop(const GpuProblem& p, const GpuGemmConfig& c) {
   // 128 x 128 in turns: with a cluster 1.20 times as fast at 31 tiles a multiprocessor, 1.08 at 24, 1.00 at 8; 128 x
   // 256 1.02 at 16).
   const double tiles = static_cast<double>(base::ceil_div<int64_t>(p.shape.m, c.tile_m) * p.shape.batch) *
-                       static_cast<double>(base::ceil_div<int64_t>(p.root_cols(), c.tile_n / p.ways()));
+                       static_cast<double>(p.column_tiles(c.tile_n / p.ways()));
   const double waves = tiles / static_cast<double>(p.gpu.sms), a_clock = loop.bytes / products_clocks;
   if (c.cluster_m * c.cluster_n == 1 && blocks > 1)
     products_clocks *= 1 + 0.08 * std::clamp((waves - 8) / 16, 0.0, 1.0) * std::min(1.0, a_clock / 64);

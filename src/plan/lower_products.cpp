@@ -2,6 +2,7 @@
 // Products of one A whose numbers of columns differ, as one program: each is lowered as if it were alone, and then the
 // programs become one, in which all have their tables together and each has a root space.
 #include <algorithm>
+#include <cassert>
 #include <optional>
 #include <set>
 
@@ -164,7 +165,9 @@ Result<Lowered> lower_products(const ir::Graph& graph, const std::vector<NodeId>
   for (size_t p = 0; p < parts.size(); ++p) {
     if (!(lowered[p].program.split == split)) {
       parts[p].scope.ways = split.ways;
-      parts[p].scope.chunk = split.chunk.as_constant().value_or(1);
+      const auto chunk = split.chunk.as_constant();
+      assert(chunk);  // columns are split where they are a constant number only (Lowering::find_split)
+      parts[p].scope.chunk = *chunk;
       CODETTA_TRY(lowered[p], lower(parts[p]));
     }
     const Dim& columns = graph.type(parts[p].product).shape.back();

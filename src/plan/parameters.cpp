@@ -17,12 +17,12 @@ struct Part {
 // One of each kind lies there even where there are none; further products have a map for their B.
 std::array<Part, 4> parts_of(const package::EpilogueProgram& program) {
   const auto places = [](size_t count) { return std::max<size_t>(count, 1); };
-  return {{{"operand", "operands", places(program.operands.size()), sizeof(codetta::gpu::Operand)},
-           {"argument", "arguments", places(program.scalar_count()), sizeof(codetta::gpu::ScalarValue)},
-           {"place for a reduction", "reductions", places(program.reductions.size()),
-            sizeof(codetta::gpu::ReductionBuffers)},
-           {"further product's map", "further products' maps", static_cast<size_t>(program.split.products - 1),
-            sizeof(codetta::gpu::TensorMap)}}};
+  return {
+      {{"operand", "operands", places(program.operands.size()), sizeof(codetta::gpu::Operand)},
+       {"argument", "arguments", places(program.scalar_count()), sizeof(codetta::gpu::ScalarValue)},
+       {"place for a reduction", "reductions", places(program.reductions.size()),
+        sizeof(codetta::gpu::ReductionBuffers)},
+       {"further product's map", "further products' maps", program.products() - 1, sizeof(codetta::gpu::TensorMap)}}};
 }
 
 }  // namespace

@@ -133,6 +133,14 @@ def heads(x: bf16[4, 256], wq: bf16[256, 512], wk: bf16[256, "n"], wv: bf16[256,
     return q, k, v
 )";
 
+// The same of many rows, for the copy engine: what it brings and takes of each product's epilogue.
+constexpr std::string_view heads_copied = R"(
+def heads_copied(x: bf16[512, 4096], wq: bf16[4096, 4096], wk: bf16[4096, 1024], r: bf16[512, 1024]):
+    q = cast(x @ wq, bf16)
+    k = cast(x @ wk, bf16) + r
+    return q, k
+)";
+
 }  // namespace
 
 std::span<const HostCase> host_cases() {
@@ -203,6 +211,7 @@ def factors(x: f32["m", 64], g: bf16[64, 128], u: bf16[64, 128], q: i8[128, 96],
     return y
 )"},
       HostCase{"kernels_cuda_heads", "cuda:sm_90a", "", "", heads, HostCase::Form::Kernels},
+      HostCase{"kernels_cuda_heads_copied", "cuda:sm_90a", "", "", heads_copied, HostCase::Form::Kernels},
       HostCase{"host_hip_heads", "hip:gfx942", "", "", heads},
       placed(HostCase{"host_python_cuda_heads", "cuda:sm_80", "", "", heads, HostCase::Form::Python}),
       HostCase{"host_cuda_branch", "cuda:sm_90a", "", "", R"(

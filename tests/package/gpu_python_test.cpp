@@ -67,6 +67,14 @@ TEST_F(CudaPython, LaunchesWhatRunsInProcessLaunch) {
   add("def f(x: bf16['m', 256], q: bf16[256, 512], k: bf16[256, 'n'], v: bf16[256, 64], b: f32[512]):\n"
       "    y = x @ q + b\n    z = x @ k\n    w = cast(x @ v, f16)\n    return y, z, w\n",
       {{"m", 1}, {"n", 128}});
+  for (const int64_t n : {512, 0}) {
+    add("def f(x: bf16['m', 1024], q: bf16[1024, 2048], k: bf16[1024, 'n'], r: bf16['m', 'n']):\n"
+        "    y = cast(x @ q, bf16)\n    z = cast(x @ k, bf16) + r\n    return y, z\n",
+        {{"m", 512}, {"n", n}});
+  }
+  add("def f(x: bf16['m', 1024], q: bf16[1024, 2048], k: bf16[1024, 512], v: bf16[1024, 512]):\n"
+      "    y = concat(cast(x @ q, bf16), cast(x @ k, bf16) * 2.0, cast(x @ v, bf16), dim=1)\n    return y\n",
+      {{"m", 512}});
   add("def f(x: bf16['m', 256], w: bf16[256, 768]):\n    y = x @ w[:, :512]\n    z = relu(x @ w[:, 512:])\n"
       "    return y, z\n",
       {{"m", 2}});

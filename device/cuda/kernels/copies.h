@@ -6,11 +6,13 @@
 //
 // Every copy has slots, used in turn, two for stores and load_slots for loads: while one is read (written), others are
 // on their way. Epilogue::Copies says which copies there are, loads first, or none where rows are reduced only: copy i
-// is Params::map[2 + i], of operand(i), whose elements have size(i) bytes. A slot holds boxes of 16 rows and at most
-// 128 bytes, swizzled by the engine; of what is column_major(i), one box of as many columns as a piece has, 16 rows of
-// a column side by side. Of what has run(i) > 0 so many root columns lie side by side, step(i) elements from one such
-// run to the next, and there is no batch; pieces lie within runs. Of reductions of columns, Copies::column_sums of
-// them, each warp leaves its 16 rows' share in scratch, as wide as the tile; for these alone the warps of a band meet.
+// is Params::map[first_map + i], of operand(i), whose elements have size(i) bytes. Products with root spaces of their
+// own have Copies each; those of the Epilogue say then how many of each kind there are slots for, and of which sizes.
+// A slot holds boxes of 16 rows and at most 128 bytes, swizzled by the engine; of what is column_major(i), one box of
+// as many columns as a piece has, 16 rows of a column side by side. Of what has run(i) > 0 so many root columns lie
+// side by side, step(i) elements from one such run to the next, and there is no batch; pieces lie within runs. Of
+// reductions of columns, Copies::column_sums of them, each warp leaves its 16 rows' share in scratch, as wide as the
+// tile; for these alone the warps of a band meet.
 #pragma once
 
 #include "device/cuda/kernels/sm90.h"
@@ -20,7 +22,7 @@ namespace codetta::gpu {
 
 // Copies whose columns all lie side by side are these, and more. column_sums: reductions of columns.
 struct PlainCopies {
-  static constexpr int column_sums = 0;
+  static constexpr int first_map = 2, column_sums = 0;
   static constexpr int run(int) { return 0; }
   static constexpr int step(int) { return 0; }
 };
@@ -327,49 +329,61 @@ __device__ __forceinline__ void finish_columns(const P& params, const Tile& tile
 
 namespace sm90 {
 
-// A warp's copies.
+// A warp's copies. Own, below: what has phase 0 of the product that a tile is of, and its Copies (tile.h).
 template <class Config, class Epilogue>
 struct Copier {
-  using Copies = typename Epilogue::Copies;
-  using L = CopyLayout<Copies, Config::piece_cols>;
+  using Slots = typename Epilogue::Copies;
+  using L = CopyLayout<Slots, Config::piece_cols>;  // of slots
+  template <class Own>
+  using OwnLayout = CopyLayout<typename Own::Copies, Config::piece_cols>;
   u32 slots, barriers;  // shared addresses of this warp's
   // Of all tiles: where the next piece's operands go, where they are read, where its results go.
   Ring<L::load_slots> asked{}, read{};
   u32 written = 0;
   u32 columns = 0;  // which half of the scratch the band's columns go to, while others may still read the other
 
+  // Of the product's copy i.
+  template <class Own>
   CODETTA_MEMBER u32 slot(int i) const {
-    return slots + L::begin(i) + (i < Copies::loads ? read.stage : written) * L::slot_bytes(i);
+    const bool load = i < Own::Copies::loads;
+    if (!load) i += Slots::loads - Own::Copies::loads;
+    return slots + L::begin(i) + (load ? read.stage : written) * L::slot_bytes(i);
   }
-  template <class P>
+  template <class Own, class P>
   static CODETTA_MEMBER i32 batch_of(const P& params, int i, u32 batch) {
+    using Copies = typename Own::Copies;
     return Copies::run(i) == 0 && params.operand[Copies::operand(i)].stride[0] != 0 ? (i32)batch : 0;
   }
   // Of box b of copy i, as its map counts.
+  template <class Own>
   struct Place {
+    using Copies = typename Own::Copies;
     i32 fast, slow;
     CODETTA_MEMBER Place(int i, int b, i64 row, i64 col) {
       const u32 run = Copies::run(i) > 0 ? (u32)Copies::run(i) : 1u,
                 step = Copies::run(i) > 0 ? (u32)Copies::step(i) : 1u;
-      const i32 column = (i32)((u32)col / run * step + (u32)col % run) + b * L::box_cols(i);
+      const i32 column = (i32)((u32)col / run * step + (u32)col % run) + b * OwnLayout<Own>::box_cols(i);
       fast = Copies::column_major(i) ? (i32)row : column;
       slow = Copies::column_major(i) ? column : (i32)row;
     }
   };
   // The operands of the piece whose rows and columns begin here; nobody reads what lay in its slot.
-  template <class P>
+  template <class Own, class P>
   CODETTA_MEMBER void ask(const P& params, i64 row, i64 col, u32 batch) {
+    using Copies = typename Own::Copies;
+    using O = OwnLayout<Own>;
     if constexpr (Copies::loads > 0) {
       if (threadIdx.x % 32 == 0) {
         const u32 bar = barriers + 8 * asked.stage;
-        ptx::barrier_expect(bar, L::load_bytes());
+        ptx::barrier_expect(bar, O::load_bytes());
 #pragma unroll
         for (int i = 0; i < Copies::loads; ++i) {
 #pragma unroll
-          for (int b = 0; b < L::boxes(i); ++b) {
-            const Place at(i, b, row, col);
-            ptx::tma_load(slots + L::begin(i) + asked.stage * L::slot_bytes(i) + b * 16 * L::pitch(i),
-                          &params.map[2 + i], bar, at.fast, at.slow, batch_of(params, i, batch), ptx::evict_normal);
+          for (int b = 0; b < O::boxes(i); ++b) {
+            const Place<Own> at(i, b, row, col);
+            ptx::tma_load(slots + L::begin(i) + asked.stage * L::slot_bytes(i) + b * 16 * O::pitch(i),
+                          &params.map[Copies::first_map + i], bar, at.fast, at.slow, batch_of<Own>(params, i, batch),
+                          ptx::evict_normal);
           }
         }
       }
@@ -377,44 +391,48 @@ struct Copier {
     }
   }
   // Towards L2 only.
-  template <class P>
+  template <class Own, class P>
   CODETTA_MEMBER void announce(const P& params, i64 row, i64 col, u32 batch) const {
+    using Copies = typename Own::Copies;
     if (threadIdx.x % 32 != 0) return;
 #pragma unroll
     for (int i = 0; i < Copies::loads; ++i) {
 #pragma unroll
-      for (int b = 0; b < L::boxes(i); ++b) {
-        const Place at(i, b, row, col);
-        ptx::tma_prefetch(&params.map[2 + i], at.fast, at.slow, batch_of(params, i, batch));
+      for (int b = 0; b < OwnLayout<Own>::boxes(i); ++b) {
+        const Place<Own> at(i, b, row, col);
+        ptx::tma_prefetch(&params.map[Copies::first_map + i], at.fast, at.slow, batch_of<Own>(params, i, batch));
       }
     }
   }
+  template <class Own>
   CODETTA_MEMBER void wait_loads() const {
-    if constexpr (Copies::loads > 0) ptx::barrier_wait(barriers + 8 * read.stage, read.turn);
+    if constexpr (Own::Copies::loads > 0) ptx::barrier_wait(barriers + 8 * read.stage, read.turn);
   }
   // Until the slots that this piece's results go to have been read.
   CODETTA_MEMBER void wait_slots() const {
-    if constexpr (Copies::stores > 0) {
+    if constexpr (Slots::stores > 0) {
       if (threadIdx.x % 32 == 0) ptx::bulk_wait_read<L::store_slots - 1>();
       __syncwarp();
     }
   }
   // Hands over what all lanes have written; what they have read may be overwritten. A piece that does not exist is a
   // group of no stores, so that groups and slots keep in step.
-  template <class P>
+  template <class Own, class P>
   CODETTA_MEMBER void hand_over(const P& params, bool exists, i64 row, i64 col, u32 batch) {
+    using Copies = typename Own::Copies;
+    using O = OwnLayout<Own>;
     ptx::async_fence();
     __syncwarp();
-    if constexpr (Copies::stores > 0) {
+    if constexpr (Slots::stores > 0) {
       if (threadIdx.x % 32 == 0) {
         if (exists) {
 #pragma unroll
-          for (int i = Copies::loads; i < L::count; ++i) {
+          for (int i = Copies::loads; i < O::count; ++i) {
 #pragma unroll
-            for (int b = 0; b < L::boxes(i); ++b) {
-              const Place at(i, b, row, col);
-              ptx::tma_store(&params.map[2 + i], slot(i) + b * 16 * L::pitch(i), at.fast, at.slow,
-                             batch_of(params, i, batch));
+            for (int b = 0; b < O::boxes(i); ++b) {
+              const Place<Own> at(i, b, row, col);
+              ptx::tma_store(&params.map[Copies::first_map + i], slot<Own>(i) + b * 16 * O::pitch(i), at.fast, at.slow,
+                             batch_of<Own>(params, i, batch));
             }
           }
         }
@@ -425,7 +443,7 @@ struct Copier {
     if constexpr (Copies::loads > 0) read.advance();
   }
   CODETTA_MEMBER void leave() const {
-    if (Copies::stores > 0 && threadIdx.x % 32 == 0) ptx::bulk_wait<0>();
+    if (Slots::stores > 0 && threadIdx.x % 32 == 0) ptx::bulk_wait<0>();
   }
 };
 
@@ -446,17 +464,17 @@ struct PiecePlace {
 };
 
 // Before the tile is multiplied: its first pieces' operands, and the others' towards L2.
-template <class Config, class S, class P, class C>
+template <class Config, class Epilogue, class Own, class S, class P, class C>
 __device__ __forceinline__ void ask_first(const P& params, const Unit& u, u32 band0, C& copier) {
-  if constexpr (C::Copies::loads > 0) {
+  if constexpr (Own::Copies::loads > 0) {
     using Place = PiecePlace<Config, S>;
 #pragma unroll 1
     for (int n = 0; n < Place::count; ++n) {
       const Place at(u, band0, n);
       if (n < C::L::load_slots) {
-        copier.ask(params, at.row, at.col, u.batch);
-      } else if (at.row < params.problem.rows && at.col < params.problem.cols) {
-        copier.announce(params, at.row, at.col, u.batch);
+        copier.template ask<Own>(params, at.row, at.col, u.batch);
+      } else if (at.row < params.problem.rows && at.col < columns_of<Epilogue, Own>(params)) {
+        copier.template announce<Own>(params, at.row, at.col, u.batch);
       }
     }
   }
@@ -470,22 +488,23 @@ __device__ __forceinline__ void read_strip(T (&raw)[parts][size]) {
   }
 }
 
-template <class Config, class Epilogue, class S, class P, class C>
+template <class Config, class Epilogue, class Own, class S, class P, class C>
 __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u32 band0, u32 thread,
                                               unsigned char* scratch, C& copier) {
   using Place = PiecePlace<Config, S>;
-  constexpr int steps = Epilogue::strip_steps, cols = 16 * steps, strips = Config::piece_cols / cols;
+  using Copies = typename Own::Copies;
+  constexpr int steps = Own::strip_steps, cols = 16 * steps, strips = Config::piece_cols / cols;
   using Strips = ptx::Strips<S::width, Config::ways, steps>;
   static_assert(S::width % cols == 0 && Config::piece_cols % cols == 0, "pieces are of whole strips");
-  static_assert(S::width % Config::piece_cols == 0 || C::Copies::loads == 0, "what is stored twice is not read");
+  static_assert(S::width % Config::piece_cols == 0 || Copies::loads == 0, "what is stored twice is not read");
   const Problem& p = params.problem;
-  CopiedStrip<Epilogue, Config::piece_cols, Config::ways, typename Config::Accumulator> strip;
+  CopiedStrip<Own, Config::piece_cols, Config::ways, typename Config::Accumulator> strip;
   Tile tile;
   tile.batch = u.batch;
   tile.thread = (i32)thread;
   tile.threads = 128;
   // Of a row of the tile there is one partial result, which stands for its first piece's: combine() reads no other.
-  typename Epilogue::Rows sums;
+  typename Own::Rows sums;
   // Where rows wait for long chains of work, all of a tile is one piece of text: accumulators stay where they are.
   constexpr int at_once = steps == 4 ? Place::count : 1;
 #pragma unroll(at_once)
@@ -494,47 +513,48 @@ __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u3
     if (n % Place::across == 0) sums = {};
     tile.row = at.band;
     tile.col = at.col;
-    const i64 rows = p.rows - tile.row, left = p.cols - tile.col;
+    const i64 rows = p.rows - tile.row, left = columns_of<Epilogue, Own>(params) - tile.col;
     const bool exists = rows > 0 && left > 0;  // the same in the whole group
     tile.rows = rows < 64 ? (i32)rows : 64;
     tile.cols = left < Config::piece_cols ? (i32)left : Config::piece_cols;
     tile.piece_m = tile.row / 64;
     tile.piece_n = tile.col / Config::piece_cols;
     unsigned char* const columns = scratch + copier.columns * 4 * S::width * 4;
-    if constexpr (C::Copies::column_sums > 0) tile.scratch = columns + (thread / 32 * S::width + at.column) * 4;
+    if constexpr (Copies::column_sums > 0) tile.scratch = columns + (thread / 32 * S::width + at.column) * 4;
     if (exists) strip.vectors.bring(params, tile, n % Place::across == 0);
-    copier.wait_loads();
+    copier.template wait_loads<Own>();
     if (exists) {
       copier.wait_slots();
 #pragma unroll
-      for (int i = 0; i < C::L::count; ++i) strip.slot[i] = copier.slot(i);
+      for (int i = 0; i < Copies::loads + Copies::stores; ++i) strip.slot[i] = copier.template slot<Own>(i);
 #pragma unroll 1
       for (int s = 0; s < strips; ++s) {
         strip.first = s * cols;
         Strips::template hold<0, S::bands * Strips::across>(n / Place::across * Strips::across + at.column / cols + s);
         read_strip(strip.raw);
-        Epilogue::template phase_0<P>(params, tile, strip, sums);
+        Own::template phase_0<P>(params, tile, strip, sums);
       }
     }
-    if (n % Place::across == Place::across - 1 && rows > 0 && u.tile_n * (i64)S::width < p.cols) {
+    if (n % Place::across == Place::across - 1 && rows > 0 &&
+        u.tile_n * (i64)S::width < columns_of<Epilogue, Own>(params)) {
       tile.piece_n = u.tile_n * (i64)(S::width / Config::piece_cols);
-      Epilogue::template end_0<P>(params, tile, strip, sums);
+      Own::template end_0<P>(params, tile, strip, sums);
     }
-    copier.hand_over(params, exists, at.row, at.col, u.batch);
-    if constexpr (C::Copies::column_sums > 0) {
+    copier.template hand_over<Own>(params, exists, at.row, at.col, u.batch);
+    if constexpr (Copies::column_sums > 0) {
       tile.col = (i64)u.tile_n * S::width;
-      const i64 all = p.cols - tile.col;
+      const i64 all = columns_of<Epilogue, Own>(params) - tile.col;
       if (n % Place::across == Place::across - 1 && rows > 0 && all > 0) {
         ptx::named_sync(threadIdx.x / 128, 128);
         tile.cols = all < S::width ? (i32)all : S::width;
         tile.scratch = columns;
-        Epilogue::template columns_0<P>(params, tile);
+        Own::template columns_0<P>(params, tile);
         copier.columns ^= 1;
       }
     }
     if (n + C::L::load_slots < Place::count) {
       const Place next(u, band0, n + C::L::load_slots);
-      copier.ask(params, next.row, next.col, u.batch);
+      copier.template ask<Own>(params, next.row, next.col, u.batch);
     }
   }
 }

@@ -118,6 +118,7 @@ struct Shape {
 template <int boxes>
 struct Copies {
   i32 row, batch_a, batch_b, k;
+  int product;  // whose root space the unit is in
   i32 column[boxes];
 };
 
@@ -229,17 +230,20 @@ struct Block {
       if constexpr (Maker::batch_in_rows) c.row += (i32)(u.batch * p.m);
     }
     c.k = (i32)(u.slice * tiles.blocks_slice * Config::tile_k);
+    const TileSpace space = space_of_tile<Config, Epilogue>(params, u.tile_n);
+    c.product = space.product;
 #pragma unroll
     for (int i = 0; i < S::b_boxes; ++i) {
       const u32 at = column_of_box(i), part = Config::ways == 1 ? 0 : at / (u32)S::width;
-      c.column[i] =
-          (i32)column_of_b<Config::ways, products>(p, (i64)u.tile_n * S::width + (at - part * S::width), (int)part);
+      const i64 root = (i64)space.tile_n * S::width + (at - part * S::width);
+      c.column[i] = (i32)column_of_b<Config::ways, products>(p, root, (int)part);
     }
     return c;
   }
   // Of this block's i-th box of B: its first column of the tile, and its tensor map. Further products have one each.
   __device__ __forceinline__ u32 column_of_box(int i) const { return rank * S::block_n + (u32)(i * S::b_box_cols); }
-  __device__ __forceinline__ int map_of_box(int i) const {
+  __device__ __forceinline__ int map_of_box(int i, int of) const {
+    if constexpr (SpacesOf<Epilogue>::count > 1) return of == 0 ? 1 : Epilogue::more_map(of);
     if constexpr (products > 1) {
       const int product = (int)(column_of_box(i) / (u32)S::width) / (Config::ways / products);
       if (product > 0) return Epilogue::more_map(product);
@@ -271,8 +275,8 @@ struct Block {
 #pragma unroll
     for (int i = 0; i < S::b_boxes; ++i) {
       constexpr u32 bytes = Config::b_k_major ? S::b_box_cols * 128 : Config::tile_k * 128;
-      load(b + i * bytes, map_of_box(i), full, Config::b_k_major ? k : c.column[i], Config::b_k_major ? c.column[i] : k,
-           c.batch_b);
+      load(b + i * bytes, map_of_box(i, c.product), full, Config::b_k_major ? k : c.column[i],
+           Config::b_k_major ? c.column[i] : k, c.batch_b);
     }
   }
 
@@ -326,7 +330,9 @@ struct Finisher : WarpOfBlock<Config, Epilogue, P> {
         group(warpgroup),
         piece(block.shared + S::pieces_at + warpgroup * (S::piece_bytes + S::scratch_bytes)) {}
 
-  __device__ __forceinline__ Tile tile_of(const Unit& u) const {
+  // `tile_n`: among those of the product that the unit is of, whose phase 0 Own has.
+  template <class Own>
+  __device__ __forceinline__ Tile tile_of(const Unit& u, u32 tile_n) const {
     const Problem& p = this->params.problem;
     Tile tile;
     tile.acc = piece;
@@ -334,8 +340,8 @@ struct Finisher : WarpOfBlock<Config, Epilogue, P> {
     tile.acc_part_stride = 128 * S::piece_ld;
     tile.batch = u.batch;
     tile.row = (i64)u.tile_m * 128;
-    tile.col = (i64)u.tile_n * S::width;
-    const i64 rows = p.rows - tile.row, cols = p.cols - tile.col;
+    tile.col = (i64)tile_n * S::width;
+    const i64 rows = p.rows - tile.row, cols = columns_of<Epilogue, Own>(this->params) - tile.col;
     tile.rows = rows < 128 ? (i32)rows : 128;
     tile.cols = cols < S::width ? (i32)cols : S::width;
     tile.piece_m = u.tile_m;
@@ -349,8 +355,12 @@ struct Finisher : WarpOfBlock<Config, Epilogue, P> {
   // While the unit is multiplied: the first warpgroup asks for what the epilogue loads.
   __device__ __forceinline__ void prepare(const Unit& u) const {
     if (u.slice != 0 || group != 0) return;
-    const Tile tile = tile_of(u);
-    if (tile.rows > 0 && tile.cols > 0) Epilogue::template prefetch<P>(this->params, tile);
+    const TileSpace space = space_of_tile<Config, Epilogue>(this->params, u.tile_n);
+    of_product<Epilogue>(space.product, [&](auto type) {
+      using Own = decltype(type);
+      const Tile tile = tile_of<Own>(u, space.tile_n);
+      if (tile.rows > 0 && tile.cols > 0) Own::template prefetch<P>(this->params, tile);
+    });
   }
 
   // Warps that finish the rows that they have read wait for nobody else.
@@ -428,9 +438,15 @@ struct Finisher : WarpOfBlock<Config, Epilogue, P> {
   // Hands the accumulators to the epilogue, 128 rows and piece_cols root columns at a time; warpgroups take turns.
   template <bool summed>
   __device__ __forceinline__ void finish_pieces(const Unit& u, u32 set) const {
+    const TileSpace space = space_of_tile<Config, Epilogue>(this->params, u.tile_n);
+    of_product<Epilogue>(space.product,
+                         [&](auto type) { finish_pieces_of<summed, decltype(type)>(u, space.tile_n, set); });
+  }
+  template <bool summed, class Own>
+  __device__ __forceinline__ void finish_pieces_of(const Unit& u, u32 tile_n, u32 set) const {
     constexpr int pieces = (S::width + Config::piece_cols - 1) / Config::piece_cols;
     constexpr int at_once = Config::piece_cols % 32 == 0 && S::width % 32 == 0 ? 32 : 16;
-    Tile tile = tile_of(u);
+    Tile tile = tile_of<Own>(u, tile_n);
     const i64 col0 = tile.col;
     const i32 valid = tile.cols;
     bool holds = !summed;
@@ -441,8 +457,8 @@ struct Finisher : WarpOfBlock<Config, Epilogue, P> {
       tile.col = col0 + column;
       tile.cols = valid - column < Config::piece_cols ? valid - column : Config::piece_cols;
       tile.piece_n = tile.col / Config::piece_cols;
-      typename Epilogue::Ahead ahead;
-      Epilogue::template ahead_0<P>(this->params, tile, ahead);
+      typename Own::Ahead ahead;
+      Own::template ahead_0<P>(this->params, tile, ahead);
       meet();  // nobody reads the piece before this one any more
 #pragma unroll
       for (int part = 0; part < Config::ways; ++part) {
@@ -464,7 +480,7 @@ struct Finisher : WarpOfBlock<Config, Epilogue, P> {
         holds = false;
       }
       meet();
-      Epilogue::template phase_0<P>(this->params, tile, ahead);
+      Own::template phase_0<P>(this->params, tile, ahead);
     }
     if (holds) arrive(Bar::Drained, set);
   }

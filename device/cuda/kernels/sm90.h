@@ -40,7 +40,7 @@ template <int stages>
 struct Ring;
 template <class Config, class Epilogue>
 struct Copier;
-template <class Config, class S, class P, class C>
+template <class Config, class Epilogue, class Own, class S, class P, class C>
 __device__ __forceinline__ void ask_first(const P& params, const Unit& u, u32 band0, C& copier);
 template <class Config, class Epilogue, class S, class P, class Release, class Issued>
 __device__ __forceinline__ void multiply_made(const P& params, const Unit& u, u32 band0, u32 base, u32 full,
@@ -48,7 +48,7 @@ __device__ __forceinline__ void multiply_made(const P& params, const Unit& u, u3
 template <class Config, class S, class Release>
 __device__ __forceinline__ void multiply_runs(u32 blocks, u32 band0, u32 base, u32 full, Release release,
                                               Ring<Config::stages>& ring);
-template <class Config, class Epilogue, class S, class P, class C>
+template <class Config, class Epilogue, class Own, class S, class P, class C>
 __device__ __forceinline__ void finish_copied(const P& params, const Unit& u, u32 band0, u32 thread,
                                               unsigned char* scratch, C& copier);
 
@@ -151,7 +151,15 @@ struct Ring {
   }
 };
 
-// The first column of B in this block's i-th box of a unit: the copy engine counts in 32 bits.
+// The unit as the product has it whose root space its tile is in: tile_n counts that product's tiles.
+template <class Config, class Epilogue, class P>
+__device__ __forceinline__ Unit in_space(const P& params, Unit u, int& product) {
+  const TileSpace space = space_of_tile<Config, Epilogue>(params, u.tile_n);
+  u.tile_n = space.tile_n;
+  product = space.product;
+  return u;
+}
+// The first column of B in this block's i-th box of a unit of its product: the copy engine counts in 32 bits.
 template <class Config, class S, class Epilogue>
 __device__ __forceinline__ i32 column_of_box(const Problem& p, const Unit& u, u32 rank_m, int i) {
   const int at = (int)(rank_m + i * Config::cluster_m) * S::b_box_rows;
@@ -166,10 +174,12 @@ __device__ __forceinline__ const TensorMap* map_of_a(const P& params, u32 item) 
   if (Config::spread_a > 1 && item > 0) return &params.map[maps - Config::spread_a + item];
   return &params.map[0];
 }
-// The tensor map that the box comes by: B has one, and so have those of further products.
+// The tensor map that the box comes by: B has one, and so have those of further products. `of`: the product whose root
+// space the tile is in.
 template <class Config, class S, class Epilogue, class P>
-__device__ __forceinline__ const TensorMap* map_of_box(const P& params, u32 rank_m, int i) {
+__device__ __forceinline__ const TensorMap* map_of_box(const P& params, u32 rank_m, int i, int of) {
   constexpr int products = ProductsOf<Epilogue>::count;
+  if constexpr (SpacesOf<Epilogue>::count > 1) return &params.map[of == 0 ? 1 : Epilogue::more_map(of)];
   if constexpr (products > 1) {
     constexpr int padded = Config::b_k_major ? S::width : (S::width + 63) / 64 * 64;
     const int part = (int)(rank_m + i * Config::cluster_m) * S::b_box_rows / padded;
@@ -185,14 +195,15 @@ __device__ __forceinline__ const TensorMap* map_of_box(const P& params, u32 rank
 template <class Config, class S, class Epilogue, class P>
 __device__ __forceinline__ void approach(const P& params, const Schedule<Config>& schedule) {
   if (!schedule.has(0)) return;
-  const Unit u = schedule.nth(params.problem, 0);
+  int product;
+  const Unit u = in_space<Config, Epilogue>(params, schedule.nth(params.problem, 0), product);
   i32 k = (i32)(u.begin * Config::tile_k) - (i32)in_front<Config>(params.problem, u.batch);
 #pragma unroll 1
   for (u32 block = 0; block < u.blocks && block < 2; ++block, k += Config::tile_k) {
 #pragma unroll
     for (int i = 0; i < S::b_boxes; ++i) {
       const i32 column = column_of_box<Config, S, Epilogue>(params.problem, u, 0, i);
-      ptx::tma_prefetch(map_of_box<Config, S, Epilogue>(params, 0, i), Config::b_k_major ? k : column,
+      ptx::tma_prefetch(map_of_box<Config, S, Epilogue>(params, 0, i, product), Config::b_k_major ? k : column,
                         Config::b_k_major ? column : k, params.problem.b_batch ? (i32)u.batch : 0);
     }
   }
@@ -213,7 +224,8 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
   for (int i = 0; i < Config::cluster_m; ++i) mask_b |= 1u << (rank_n * Config::cluster_m + i);
   Ring<Config::stages> ring;
   for (u32 index = 0; schedule.has(index); ++index) {
-    const Unit u = schedule.nth(p, index);
+    int product;
+    const Unit u = in_space<Config, Epilogue>(params, schedule.nth(p, index), product);
     i32 batch_a = p.a_batch ? (i32)u.batch : 0, row = (i32)(u.tile_m * Config::tile_m);
     if constexpr (Config::makes_a) {
       using Maker = typename Epilogue::MakerA;
@@ -253,7 +265,7 @@ __device__ __forceinline__ void produce(const P& params, const Schedule<Config>&
         if (S::b_boxes % Config::cluster_m != 0 && box >= S::b_boxes) continue;
         const u32 dst = b + box * (Config::b_k_major ? S::b_box_rows * 128 : Config::tile_k * 128);
         const i32 fast = Config::b_k_major ? k : column[i], slow = Config::b_k_major ? column[i] : k - front;
-        const TensorMap* const map = map_of_box<Config, S, Epilogue>(params, rank_m, i);
+        const TensorMap* const map = map_of_box<Config, S, Epilogue>(params, rank_m, i, product);
         if constexpr (Config::cluster_m > 1) {
           ptx::tma_load_multicast(dst, map, bar, fast, slow, batch_b, (u16)mask_b, policy_b);
         } else {
@@ -370,8 +382,9 @@ __device__ __forceinline__ bool finish_slices(const Problem& p, const Unit& u, u
   return true;
 }
 
-// Hands the accumulators of one consumer to the epilogue, 64 rows and piece_cols root columns at a time.
-template <class Config, class Epilogue, class S, class P>
+// Hands the accumulators of one consumer to the epilogue, 64 rows and piece_cols root columns at a time. Own: what has
+// phase 0 of the product in whose root space the unit is (tile.h), of which Epilogue may have several.
+template <class Config, class Epilogue, class Own, class S, class P>
 __device__ __forceinline__ void finish(const P& params, const Unit& u, u32 band0, u32 consumer, u32 thread,
                                        unsigned char* piece) {
   const Problem& p = params.problem;
@@ -395,15 +408,15 @@ __device__ __forceinline__ void finish(const P& params, const Unit& u, u32 band0
     const int band = step / pieces, column = step % pieces * Config::piece_cols;
     tile.row = (i64)u.tile_m * Config::tile_m + (band0 + band) * 64;
     tile.col = col0 + column;
-    const i64 rows = p.rows - tile.row, cols = p.cols - tile.col;
+    const i64 rows = p.rows - tile.row, cols = columns_of<Epilogue, Own>(params) - tile.col;
     if (rows <= 0 || cols <= 0) continue;  // the same in the whole group
     const int widest = S::width - column < Config::piece_cols ? S::width - column : Config::piece_cols;
     tile.rows = rows < 64 ? (i32)rows : 64;
     tile.cols = cols < widest ? (i32)cols : widest;
     tile.piece_m = tile.row / 64;
     tile.piece_n = tile.col / Config::piece_cols;
-    typename Epilogue::Ahead ahead;
-    Epilogue::template ahead_0<P>(params, tile, ahead);
+    typename Own::Ahead ahead;
+    Own::template ahead_0<P>(params, tile, ahead);
     // Warps that finish the rows that they have multiplied wait for nobody else.
     const auto meet = [consumer] {
       if constexpr (Config::warp_rows != 0) {
@@ -424,12 +437,12 @@ __device__ __forceinline__ void finish(const P& params, const Unit& u, u32 band0
       });
     });
     meet();
-    Epilogue::template phase_0<P>(params, tile, ahead);
+    Own::template phase_0<P>(params, tile, ahead);
   }
 }
 
 // The same straight from registers, 64 rows and 16 * Epilogue::strip_steps root columns at a time: no barrier, no copy.
-template <class Config, class Epilogue, class S, class P>
+template <class Config, class Epilogue, class Own, class S, class P>
 __device__ __forceinline__ void finish_strips(const P& params, const Unit& u, u32 band0, u32 thread) {
   using T = typename Config::Accumulator;
   const Problem& p = params.problem;
@@ -449,7 +462,7 @@ __device__ __forceinline__ void finish_strips(const P& params, const Unit& u, u3
     const int band = step / strips, column = step % strips * Columns::cols;
     tile.row = (i64)u.tile_m * Config::tile_m + (band0 + band) * 64;
     tile.col = (i64)u.tile_n * S::width + column;
-    const i64 rows = p.rows - tile.row, cols = p.cols - tile.col;
+    const i64 rows = p.rows - tile.row, cols = columns_of<Epilogue, Own>(params) - tile.col;
     if (rows <= 0 || cols <= 0) continue;
     const int widest = S::width - column < Columns::cols ? S::width - column : Columns::cols;
     tile.rows = rows < 64 ? (i32)rows : 64;
@@ -460,7 +473,7 @@ __device__ __forceinline__ void finish_strips(const P& params, const Unit& u, u3
       ptx::read_eight<decltype(i)::value * 8>(raw);
       columns.take(decltype(i)::value / Columns::steps, decltype(i)::value % Columns::steps, raw);
     });
-    Epilogue::template phase_0<P>(params, tile, columns);
+    Own::template phase_0<P>(params, tile, columns);
   }
 }
 
@@ -501,19 +514,30 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
       }
       if (index != 0) ptx::named_sync(4 + consumer, 256);  // the other one has issued its tile
     }
+    int product;
+    const Unit own = in_space<Config, Epilogue>(params, u, product);
+    const auto ask = [&] {
+      if constexpr (Config::copied) {
+        of_product<Epilogue>(
+            product, [&](auto type) { ask_first<Config, Epilogue, decltype(type), S>(params, own, band0, copier); });
+      }
+    };
     if constexpr (Config::copied) {
-      if (u.slices == 1) ask_first<Config, S>(params, u, band0, copier);
+      if (u.slices == 1) ask();
     } else if (u.slice == 0) {
-      Tile tile;  // what this consumer will finish
-      tile.batch = u.batch;
-      tile.row = (i64)u.tile_m * Config::tile_m + band0 * 64;
-      tile.col = (i64)u.tile_n * S::width;
-      const i64 rows = p.rows - tile.row, cols = p.cols - tile.col;
-      tile.rows = rows < S::bands * 64 ? (i32)rows : S::bands * 64;
-      tile.cols = cols < S::width ? (i32)cols : S::width;
-      tile.thread = (i32)thread;
-      tile.threads = 128;
-      Epilogue::template prefetch<P>(params, tile);
+      of_product<Epilogue>(product, [&](auto type) {
+        using Own = decltype(type);
+        Tile tile;  // what this consumer will finish
+        tile.batch = own.batch;
+        tile.row = (i64)own.tile_m * Config::tile_m + band0 * 64;
+        tile.col = (i64)own.tile_n * S::width;
+        const i64 rows = p.rows - tile.row, cols = columns_of<Epilogue, Own>(params) - tile.col;
+        tile.rows = rows < S::bands * 64 ? (i32)rows : S::bands * 64;
+        tile.cols = cols < S::width ? (i32)cols : S::width;
+        tile.thread = (i32)thread;
+        tile.threads = 128;
+        Own::template prefetch<P>(params, tile);
+      });
     }
     const auto issued = [&] {
       if constexpr (Config::pingpong) {
@@ -534,16 +558,19 @@ __device__ __forceinline__ void consume(const P& params, const Schedule<Config>&
     if constexpr (Config::k_split > 1 || Config::stream_k) {
       if (u.slices > 1) {
         if (!finish_slices<Config, S>(p, u, consumer, thread, flag)) continue;
-        if constexpr (Config::copied) ask_first<Config, S>(params, u, band0, copier);
+        if constexpr (Config::copied) ask();
       }
     }
-    if constexpr (Config::copied) {
-      finish_copied<Config, Epilogue, S>(params, u, band0, thread, piece + S::piece_bytes, copier);
-    } else if constexpr (Config::from_registers) {
-      finish_strips<Config, Epilogue, S>(params, u, band0, thread);
-    } else {
-      finish<Config, Epilogue, S>(params, u, band0, consumer, thread, piece);
-    }
+    of_product<Epilogue>(product, [&](auto type) {
+      using Own = decltype(type);
+      if constexpr (Config::copied) {
+        finish_copied<Config, Epilogue, Own, S>(params, own, band0, thread, piece + S::piece_bytes, copier);
+      } else if constexpr (Config::from_registers) {
+        finish_strips<Config, Epilogue, Own, S>(params, own, band0, thread);
+      } else {
+        finish<Config, Epilogue, Own, S>(params, own, band0, consumer, thread, piece);
+      }
+    });
   }
 }
 

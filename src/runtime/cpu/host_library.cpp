@@ -162,6 +162,10 @@ CODETTA_HOST_EXPORT void codetta_host_gpu_resolve(const plan::Kernel* kernel, co
 CODETTA_HOST_EXPORT bool codetta_host_gpu_uses_maps(const plan::Kernel* kernel, const plan::Plan* planned) {
   return plan::uses_maps(*kernel, *planned);
 }
+// Which of the kernel's maps is encoded in the place of one.
+CODETTA_HOST_EXPORT i32 codetta_host_gpu_encoded(const plan::Kernel* kernel, const plan::Plan* planned, i32 map) {
+  return static_cast<i32>(&plan::encoded_map(*kernel, *planned, map) - kernel->maps);
+}
 // `operand`: of an operand's map, else null.
 CODETTA_HOST_EXPORT bool codetta_host_gpu_map(const plan::Kernel* kernel, const plan::Plan* planned, i32 map,
                                               const codetta::gpu::Operand* operand, const char* name,

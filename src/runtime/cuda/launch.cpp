@@ -352,7 +352,7 @@ Result<void> Launch::resolve(const Bindings& bindings, DeviceAddress counters, D
   }
   for (size_t i = 0; i < sizes_.size(); ++i) scalars[program.arguments.size() + i].i = sizes_[i];
   for (int32_t i = 0; shared::uses_maps(kernel, plan_) && i < kernel.map_count; ++i) {
-    const shared::Map& map = kernel.maps[i];
+    const shared::Map& map = shared::encoded_map(kernel, plan_, i);
     const auto& product = step_->product;
     const uint32_t buffer = map.source == shared::map_a   ? product->a
                             : map.source == shared::map_b ? product->b

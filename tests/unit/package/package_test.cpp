@@ -245,7 +245,7 @@ TEST(Package, FactorsInsideOfKernels) {
   EXPECT_EQ(wrong(false,
                   [&](Package& p, auto& l) {
                     spaces(p, l);
-                    gpu_of(p).family = package::GpuFamily::Sm90;
+                    gpu_of(p).family = package::GpuFamily::Simdgroup;
                   }),
             "codetta_sample_01234567 computes products of equal columns");
 }

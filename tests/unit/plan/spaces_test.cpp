@@ -8,6 +8,7 @@
 
 #include "opt/passes.hpp"
 #include "package/gpu_call.hpp"
+#include "plan/copy_engine.hpp"
 #include "plan/guards.hpp"
 #include "plan/plan.hpp"
 #include "unit/plan/bind_text.hpp"
@@ -64,12 +65,66 @@ TEST(ProductSpaces, QueriesKeysAndValuesOfGroupedHeadsAreOneKernel) {
   }
 }
 
-// Where a launch is little of the time, kernels of the copy engine take them one by one.
-TEST(ProductSpaces, ManyRowsAreApartAndToldWhy) {
-  const Plan plan = planned(heads(8192), "sm_90a");
-  for (const PlannedKernel& kernel : plan.kernels) EXPECT_TRUE(kernel.lowered.program.spaces.empty());
-  EXPECT_NE(told(plan).find("products of one A apart: 3 products of one factor and of 6144 columns"), std::string::npos)
-      << told(plan);
+// The copy engine's families take them, too, with all ways to finish tiles.
+TEST(ProductSpaces, ManyRowsAreOfTheCopyEngine) {
+  for (const auto& [arch, family] : {std::pair("sm_90a", GpuFamily::Sm90), {"sm_100a", GpuFamily::Sm100}}) {
+    for (const int rows : {512, 8192}) {
+      const Plan plan = planned(heads(rows), arch);
+      ASSERT_EQ(plan.kernels.size(), 1U) << arch << told(plan);
+      const package::EpilogueProgram& program = plan.kernels[0].lowered.program;
+      ASSERT_EQ(program.spaces.size(), 3U);
+      const std::vector<Candidate>& candidates = plan.kernels[0].discovery.candidates;
+      EXPECT_EQ(package::gpu(candidates[0].config).family, family) << candidates[0].name;
+      bool copied = false;
+      for (const Candidate& candidate : candidates) {
+        const package::GpuGemmConfig& config = package::gpu(candidate.config);
+        EXPECT_FALSE(config.pack_b) << candidate.name;  // one B would be copied
+        copied = copied || config.copied;
+      }
+      EXPECT_EQ(copied, family == GpuFamily::Sm90);
+    }
+  }
+}
+
+// Slots are for the largest of what the products copy, and for one product's at once.
+TEST(ProductSpaces, CopiesShareSlots) {
+  const std::string text =
+      "def f(x: bf16[512, 4096], q: bf16[4096, 2048], k: bf16[4096, 512], r: bf16[512, 512]):\n"
+      "    a = x @ q\n    b = cast(x @ k, bf16) + r\n    return a, b\n";
+  const Plan plan = planned(text, "sm_90a");
+  ASSERT_EQ(plan.kernels.size(), 1U) << told(plan);
+  const package::EpilogueProgram& program = plan.kernels[0].lowered.program;
+  const auto copies = copies_of(program);
+  ASSERT_TRUE(copies);
+  EXPECT_EQ(copies->loads.size(), 1U);
+  EXPECT_EQ(copies->stores.size(), 2U);
+  const CopySlots slots = copy_slots(program);
+  EXPECT_EQ(slots.loads, std::vector<int64_t>{2});
+  EXPECT_EQ(slots.stores, std::vector<int64_t>{4});
+  package::GpuGemmConfig config;
+  for (const Candidate& candidate : plan.kernels[0].discovery.candidates) {
+    if (package::gpu(candidate.config).copied) config = package::gpu(candidate.config);
+  }
+  ASSERT_TRUE(config.copied);
+  const Sm90Shape shape = sm90_shape(program, config);
+  EXPECT_EQ(shape.piece_bytes, int64_t{64} * config.piece_cols * (2 * 4 + shape.load_slots * 2));
+}
+
+// Where nothing is gained by one kernel, the products are apart, and a note says why.
+TEST(ProductSpaces, ProductsThatAreApartSayWhy) {
+  const Plan plan = planned(heads(1), "sm_90a");
+  Choices choices;
+  for (const Decision& decision : plan.decisions) {
+    if (decision.question == Question::Columns) choices[decision.key].apart = true;
+  }
+  const ir::Graph graph = opt::optimize(test::bind_program_text(heads(1)).value()).value().graph;
+  const Plan apart =
+      plan_program(graph, {Backend::cuda, CpuIsa::generic, "sm_90a"}, {}, {}, {}, Alignment::Hinted, {}, choices)
+          .value();
+  for (const PlannedKernel& kernel : apart.kernels) EXPECT_TRUE(kernel.lowered.program.spaces.empty());
+  EXPECT_NE(told(apart).find("products of one A apart: 3 products of one factor and of 6144 columns"),
+            std::string::npos)
+      << told(apart);
 }
 
 TEST(ProductSpaces, ACpuComputesThemApart) {
