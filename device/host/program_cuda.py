@@ -708,7 +708,6 @@ def _tiled(engine, loaded, plan, which, operand, name):
 
 
 def _encode(engine, loaded, plan, i, which, operand, name, parameters):
-    """Tensor map `which` of the kernel's in the place of the i-th."""
     call, address = _tiled(engine, loaded, plan, which, operand, name)
     d = engine.driver
     made = _cu(f"Failed to initialize the TMA descriptor of {name}", d.cuTensorMapEncodeTiled(

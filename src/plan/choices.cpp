@@ -4,7 +4,7 @@
 namespace codetta::plan {
 
 std::string_view name_of(Question question) {
-  constexpr std::string_view names[] = {"factors", "products", "behind", "rows", "join", "columns"};
+  constexpr std::string_view names[] = {"factors", "products", "behind", "rows", "join", "columns", "parts"};
   return names[static_cast<size_t>(question)];
 }
 
@@ -16,6 +16,7 @@ std::string_view way_of(Question question, bool apart) {
       {"by the product in front", "in a kernel of their own"},
       {"parts chosen by one kernel", "stored part by part"},
       {"one kernel", "in kernels of their own"},
+      {"stored in the join by the product", "copied there"},
   };
   return ways[static_cast<size_t>(question)][apart ? 1 : 0];
 }

@@ -18,6 +18,7 @@ enum class Question : uint8_t {
   Rows,      // reductions of the rows of a later product's factor, by the product in front of it (E0312)
   Join,      // the parts of a join: chosen by one kernel, or stored one by one
   Columns,   // products of one factor that differ in columns (E0308)
+  Parts,     // a part of a join: stored there by its product's kernel, or copied (E0312)
 };
 
 // How a measurement answers; microseconds are of a run of the whole program.

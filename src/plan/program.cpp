@@ -138,6 +138,22 @@ Result<void> ProgramPlanner::plan_graph(GraphScope& scope) {
     return region.more.empty() ? better_behind(scope, region, discovery.candidates[0])
                                : better_apart(scope, region, discovery.candidates[0]);
   };
+  if (gpu) {
+    options.places = [&](const KernelRegion& with, const KernelRegion& without, NodeId part,
+                         double copies) -> std::optional<Rejection> {
+      const Discovery& there = discovered(with.lowered.program, gemm_shape(scope, with));
+      const Discovery& alone = discovered(without.lowered.program, gemm_shape(scope, without));
+      const double together = there.candidates[0].microseconds, product = alone.candidates[0].microseconds;
+      if (!is_apart(scope, Question::Parts, part, together, product + copies, together >= product + copies))
+        return std::nullopt;
+      return Rejection{static_cast<uint16_t>(diag::Code::better_behind),
+                       {},
+                       fmt::format("stored in the join by its product, {:.1f} us ({}); copied there, {:.1f} us, and "
+                                   "{:.1f} us for the product ({})",
+                                   together, there.candidates[0].name, copies, product, alone.candidates[0].name),
+                       {}};
+    };
+  }
   CODETTA_TRY(ProgramRegions regions, find_regions(graph, refuses, options));
   plan_.tries += regions.tries;
   if (scope.block == 0) plan_.notes = std::move(regions.notes);  // they name nodes of the program's own graph

@@ -145,7 +145,12 @@ int32_t ProgramPlanner::epilogue_alignment(const GraphScope& scope, const Kernel
     const NodeId node = store != nullptr ? store->target : region.leaves[from];
     const types::Op op = graph.node(node).op;
     const bool callers = (store != nullptr && store->output) || op == types::Op::input || is_output(node);
-    const bool shifted = !operand.offsets.empty() && !column_runs(operand);  // those of runs are multiples
+    // Parts of joins, and of what has runs, begin at multiples; those of rows do where the rows do.
+    const bool shifted = std::any_of(operand.offsets.begin(), operand.offsets.end(), [&](const auto& offset) {
+      const auto count = offset.second.as_constant();
+      return offset.first == 0 && !column_runs(operand) &&
+             (!count || *count * types::byte_size(operand.dtype) % whole != 0);
+    });
     if (is_step(op) || (callers && alignment_ != Alignment::Hinted) || shifted) return false;
     const Dim& columns = graph.type(node).shape.back();
     if (alignment_ != Alignment::Hinted || is_late(columns))

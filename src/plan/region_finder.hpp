@@ -30,6 +30,10 @@ Result<std::vector<size_t>> order_of_needs(const std::vector<std::set<size_t>>& 
 
 // Parts of one size are found by divisions; of others the position has to be compared.
 bool parts_differ(const ir::Graph& graph, ir::NodeId join);
+// What the kernel loads of other kernels' values, and its factors.
+void add_reads(const KernelRegion& kernel, std::set<ir::NodeId>& read);
+// A map's program and root space as lower_map gave them.
+LoweredMap map_of(const KernelRegion& map);
 
 class RegionFinder {
  public:
@@ -243,6 +247,20 @@ class RegionFinder {
   void drop_unread(std::vector<KernelRegion>& kernels);
   // A reduction that several maps would compute is stored; whether there are any.
   bool store_computed_again();
+  // Joins of what several products make, which no kernel of one of them puts together, are behind none of them from the
+  // start: a kernel that failed with one would be left without more than that.
+  void cut_joins();
+  [[nodiscard]] bool joins_products(NodeId join) const;
+  // Whether a product's kernel stores the value, and may store it in a join as well.
+  [[nodiscard]] bool may_place(NodeId part) const;
+  // Parts of joins that products' kernels store and maps would copy: the former store them where the join has them
+  // (region_parts.cpp), which needs no search, since nobody else reads less or more than before.
+  void place_parts(std::vector<KernelRegion>& kernels);
+  // A map without what copies the part, of no stores where that was all; none where it can't be lowered.
+  std::optional<KernelRegion> without_part(const KernelRegion& map, NodeId part);
+  // A product's kernel that stores the part in these places, too; `keeps`: and where it lies by itself.
+  Result<KernelRegion> with_parts(const KernelRegion& product, NodeId part, const std::vector<StoredValue>& places,
+                                  bool keeps);
   // Rounds try the same regions again.
   Result<LoweredMap> try_map(const KernelRegion& region, NodeId* failed);
   // Of what `node` is computed from: the value nearest to the middle, by reductions, that all behind it goes through.

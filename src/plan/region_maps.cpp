@@ -126,6 +126,7 @@ std::optional<double> RegionFinder::apart_us(NodeId join) {
   std::vector<KernelRegion> before;
   for (const PartPath& part : parts_of(join)) {
     const NodeId node = part_at(join, part);
+    if (may_place(node)) continue;  // by its product's kernel
     KernelRegion region;
     region.stores = {{node, join, part, std::nullopt}};
     region.leaves = leaves_of({node}, KernelRegion{}, [](NodeId) { return false; });
@@ -187,8 +188,14 @@ bool RegionFinder::selects(NodeId join) {
   return better;
 }
 
-// What the kernel loads of other kernels' values, and its factors.
-static void add_reads(const KernelRegion& kernel, std::set<NodeId>& read) {
+LoweredMap map_of(const KernelRegion& map) {
+  LoweredMap lowered;
+  static_cast<Lowered&>(lowered) = map.lowered;
+  lowered.batch = map.batch, lowered.rows = map.rows, lowered.cols = map.cols;
+  return lowered;
+}
+
+void add_reads(const KernelRegion& kernel, std::set<NodeId>& read) {
   const auto add = [&](const std::vector<NodeId>& leaves) { read.insert(leaves.begin(), leaves.end()); };
   add(kernel.leaves);
   if (kernel.hook) add(kernel.hook->leaves);

@@ -18,6 +18,7 @@ using types::Op;
 
 Result<ProgramRegions> RegionFinder::run() {
   find_needed();
+  cut_joins();
   for (size_t i = graph_.size(); i-- > 0;) find_made_behind(NodeId(i));
   changed_places_.clear();
   for (size_t i = graph_.size(); i-- > 0;) find_stored(NodeId(i));
@@ -59,6 +60,7 @@ Result<ProgramRegions> RegionFinder::run() {
     for (Group& group : maps.groups) kernels.push_back(std::move(group.region));
   }
   drop_unread(kernels);
+  place_parts(kernels);
   for (KernelRegion& region : kernels) {
     if (options_.check_indices && !region.step) find_reads(region);
   }

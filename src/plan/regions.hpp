@@ -46,6 +46,7 @@ inline constexpr std::string_view in_front = "computed in front of the product";
 inline constexpr std::string_view stored = "stored in front of its user";
 inline constexpr std::string_view copied = "copied";
 inline constexpr std::string_view apart = "a kernel of its own";  // not put where the value that it reads is made
+inline constexpr std::string_view part_copied = "copied to its place in a join";
 inline constexpr std::string_view products_apart = "products of one A apart";  // of the first of them
 }  // namespace action
 // An index that a kernel reads by: the value in memory that holds it, and the size of what it counts in.
@@ -177,6 +178,11 @@ struct RegionOptions {
   // Whether it is to choose, by what that takes and what the others take.
   std::function<bool(ir::NodeId join, double chosen, double stored)> selects =
       [](ir::NodeId, double chosen, double stored) { return chosen < stored; };
+  // Why a product's kernel does not store a part of a join where that has it; `copies`: microseconds of the maps that
+  // would copy it. Null: it does wherever it can.
+  std::function<std::optional<Rejection>(const KernelRegion& with, const KernelRegion& without, ir::NodeId part,
+                                         double copies)>
+      places{};
 };
 
 // Whether no kernel computes the operation: a step carries it out, or refers to one (result).

@@ -140,6 +140,12 @@ def heads_copied(x: bf16[512, 4096], wq: bf16[4096, 4096], wk: bf16[4096, 1024],
     k = cast(x @ wk, bf16) + r
     return q, k
 )";
+// As parts of one tensor.
+constexpr std::string_view heads_joined = R"(
+def heads_joined(x: bf16["m", 2048], wq: bf16[2048, 2048], wk: bf16[2048, 512], wv: bf16[2048, 512], b: f32[512]):
+    qkv = concat(cast(x @ wq, bf16), cast(x @ wk + b, bf16), cast(x @ wv, bf16), dim=1)
+    return qkv
+)";
 
 }  // namespace
 
@@ -212,6 +218,7 @@ def factors(x: f32["m", 64], g: bf16[64, 128], u: bf16[64, 128], q: i8[128, 96],
 )"},
       HostCase{"kernels_cuda_heads", "cuda:sm_90a", "", "", heads, HostCase::Form::Kernels},
       HostCase{"kernels_cuda_heads_copied", "cuda:sm_90a", "", "", heads_copied, HostCase::Form::Kernels},
+      HostCase{"host_cuda_heads_joined", "cuda:sm_90a", "", "", heads_joined},
       HostCase{"host_hip_heads", "hip:gfx942", "", "", heads},
       placed(HostCase{"host_python_cuda_heads", "cuda:sm_80", "", "", heads, HostCase::Form::Python}),
       HostCase{"host_cuda_branch", "cuda:sm_90a", "", "", R"(

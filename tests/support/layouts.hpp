@@ -109,6 +109,10 @@ inline const std::vector<LayoutProgram>& layout_programs() {
       {"def f(x: f64[\"m\", \"k\"], w: f64[\"k\", \"n\"]):\n    z = transpose(w, 0, 1) @ transpose(x, 0, 1)\n"
        "    return z\n",
        {{"m", 6}, {"n", 10}, {"k", 14}}},
+      // Parts of a join that products store there.
+      {"def f(x: f16[\"m\", \"k\"], w: f16[\"k\", \"n\"], v: f16[\"k\", 24]):\n"
+       "    z = join(x @ w, relu(x @ v), dim=1)\n    return z\n",
+       {{"m", 9}, {"n", 16}, {"k", 24}}},
       // Windows, whose rows are items with two strides, of an input and of a join that is an output; sums over items
       // and rows.
       {"def f(x: f32[\"b\", \"h\", \"w\", 8], k: f32[2, 8, 16]):\n"

@@ -195,22 +195,22 @@ class Generator {
                   {b, s, h * d});
   }
 
-  // Products of one factor: apart, or meeting at once.
+  // Products of one factor: apart, put together, or meeting at once.
   bool products() {
     const size_t i = any_value();
     const std::vector<Dim> shape = values_[i].shape;
     if (shape.size() < 2) return false;
     std::vector<Dim> weight{shape.back(), Dim::constant(2 + 2 * pick(options_.widths))}, out = shape;
-    out.back() = weight[1];
-    if (count_of(out) > options_.max_elements) return false;
-    const DType dtype = values_[i].dtype;
-    const std::string x = use(i);
-    const auto another = [&] { return x + " @ " + add_weight(dtype, weight); };
+    if (out.back() = weight[1]; count_of(out) > options_.max_elements) return false;
+    const auto another = [&] { return use(i) + " @ " + add_weight(values_[i].dtype, weight); };
     const std::string first = another(), second = another();
     if (pick(2) == 0) return define("silu(" + first + ") * (" + second + ")", out);
     define(first, out), define(pick(2) == 0 ? second : "relu(" + second + ") - 0.5", out);
     if (pick(2) == 0) weight[1] = out.back() = Dim::constant(1 + pick(options_.widths));  // columns of its own
-    return pick(3) != 0 || define(another() + " * 0.25", out);
+    const size_t one = values_.size() - 1;
+    const size_t other = pick(3) != 0 ? one - 1 : (define(another() + " * 0.25", out), values_.size() - 1);
+    out.back() = values_[one].shape.back() + values_[other].shape.back();
+    return pick(2) == 0 || define("concat(" + use(one) + ", " + use(other) + ", dim=-1)", out);
   }
 
   // A product with weights of few bits: bytes, or two in a byte along either dim, scaled by column or by group of rows.

@@ -572,9 +572,11 @@ TEST(PlanProgram, TheCopyEngineServesWhatIsAligned) {
   EXPECT_EQ(copied(x + "a: bf16['m', 2048], u: bf16[512, 2048], " + v, given), (Each{true, false}));
   EXPECT_EQ(copied(x + "a: bf16['m', 2048], u: bf16[512, 2048], " + v, given, plan::Alignment::Any),
             (Each{false, false}));
-  // Rows of a join: those of its second part begin in the middle.
+  // Rows of a join: those of its second part begin in the middle, at a multiple of 16 bytes or not.
   const std::string joined = "    j = join(relu(x @ w), silu(o @ u), dim=-1)\n    y = j @ z\n    return y\n";
-  EXPECT_EQ(copied(more + "z: bf16[4096, 512]", joined), (Each{true, false, false}));
+  EXPECT_EQ(copied(more + "z: bf16[4096, 512]", joined), (Each{true, true, false}));
+  EXPECT_EQ(copied(x + "o: bf16['m', 512], w: bf16[512, 2042], u: bf16[512, 2046], z: bf16[4088, 512]", joined),
+            (Each{false, false, false}));
 }
 
 TEST(PlanProgram, WideIntegersAreConverted) {
