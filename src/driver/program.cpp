@@ -13,6 +13,7 @@
 #include "base/default_floats.hpp"
 #include "codetta/memory.hpp"
 #include "driver/build_id.hpp"
+#include "driver/by_rows.hpp"
 #include "driver/fusion.hpp"
 #include "driver/gpu_observer.hpp"
 #include "driver/kernel_state.hpp"
@@ -27,6 +28,7 @@
 #include "driver/program_times.hpp"
 #include "driver/report.hpp"
 #include "driver/roofline.hpp"
+#include "driver/size_defaults.hpp"
 #include "driver/step_records.hpp"
 #include "driver/value_place.hpp"
 #include "driver/workspace_report.hpp"
@@ -426,12 +428,20 @@ Result<void> load(ForSizes& one, const driver::LoadProgress& told, bool fill_cac
   return {};
 }
 
-// Of a program that is compiled for several sizes: what it is for the sizes of these tensors.
+// Of a program that is compiled for several sizes, or none: what it is for the sizes of these tensors.
 Result<std::shared_ptr<const driver::CompiledProgramState>> for_sizes(
-    const std::shared_ptr<const driver::CompiledProgramState>& state, const std::vector<NamedArgument>& arguments) {
-  if (state->for_other_sizes.empty()) return state;
+    const std::shared_ptr<const driver::CompiledProgramState>& state, const std::vector<NamedArgument>& arguments,
+    bool captured) {
+  if (state->for_other_sizes.empty() && state->row_symbols.empty()) return state;
   CODETTA_TRY(const ir::SymbolBindings symbols,
               ir::bind_symbols(state->program->graph, driver::bound_arguments(arguments)));
+  const auto make = [&](const driver::SizeHints& hints, const driver::TuningRecord& times) {
+    auto made = planned_for(state->program, state->context, state->target, hints, plan::Alignment::Hinted,
+                            state->tuning, times);
+    const bool differs = made && !driver::same_kernels(made->package, *state->package);
+    return differs && load(*made, nullptr) ? made->state : nullptr;
+  };
+  if (!state->row_symbols.empty()) return driver::for_rows(state, symbols.values, captured, make);
   const size_t picked = state->taken[state->sizes.pick(symbols.values)];
   return picked == 0 ? state : state->for_other_sizes[picked - 1];
 }
@@ -506,6 +516,7 @@ Result<CompiledProgram> driver::compile_with(const Program& program, const Targe
   const auto state = all.front().state;
   for (size_t i = 1; i < all.size(); ++i) state->for_other_sizes.push_back(all[i].state);
   state->taken = std::move(taken);
+  state->row_symbols = driver::unhinted_rows(*state->program, sizes);
   state->sizes = std::move(sizes);
   return CompiledProgram::Access::make(state);
 }
@@ -675,18 +686,23 @@ Result<Execution> prepare_unplaced(const std::shared_ptr<const driver::CompiledP
 
 Result<Execution> prepare(const std::shared_ptr<const driver::CompiledProgramState>& compiled,
                           const std::vector<NamedArgument>& arguments, const RunOptions& options, bool captured) {
-  auto state = for_sizes(compiled, arguments);
+  auto state = for_sizes(compiled, arguments, captured);
   if (!state) return driver::placed(state.error(), compiled->program->function);
   bool unaligned = false;
   auto execution = prepare_unplaced(*state, arguments, options, captured, unaligned);
+  bool few = !compiled->row_symbols.empty() && *state != compiled;  // for which the usual kernels take over first
   // Within a capture nothing is compiled, and what is compiled by then is taken.
   while (!execution && unaligned) {
-    auto less = less_aligned(**state, arguments, execution.error(), captured);
-    if (!less) return driver::placed(less.error(), compiled->program->function);
-    if (*less == nullptr) break;
-    *state = *less;
+    if (std::exchange(few, false)) {
+      *state = compiled;
+    } else {
+      auto less = less_aligned(**state, arguments, execution.error(), captured);
+      if (!less) return driver::placed(less.error(), compiled->program->function);
+      if (*less == nullptr) break;
+      *state = *less;
+    }
     unaligned = false;
-    auto other = prepare_unplaced(*less, arguments, options, captured, unaligned);
+    auto other = prepare_unplaced(*state, arguments, options, captured, unaligned);
     if (other || !unaligned) execution = std::move(other);
   }
   if (!execution) return driver::placed(execution.error(), compiled->program->function);

@@ -42,6 +42,11 @@ struct CompiledProgramState {
   SizeSets sizes{};
   std::vector<size_t> taken{};
   std::vector<std::shared_ptr<const CompiledProgramState>> for_other_sizes{};
+  // Without a hint for the rows of its products (by_rows.hpp): the sizes whose product is their number, and by number
+  // what a run of few takes, made when one is prepared; null: this state. Guarded by `rows_mutex`.
+  std::vector<std::string> row_symbols{};
+  mutable std::mutex rows_mutex{};
+  mutable std::map<int64_t, std::shared_ptr<const CompiledProgramState>> for_rows{};
   // With kernels that rely on less, made when tensors turn out to be aligned less, to lie less densely, or to have no
   // elements; null: compiling is switched off, and they were not in the cache. Guarded by `less_mutex`.
   mutable std::mutex less_mutex{};

@@ -280,6 +280,51 @@ TEST_F(ProgramCompile, ForSeveralSizes) {
   EXPECT_EQ(wrong.error().code(), 221);
 }
 
+// Without a hint a run of few rows has kernels for those, made when it is prepared.
+TEST_F(ProgramCompile, ForFewRowsWithoutHints) {
+  const Program program =
+      Program::parse("def p(x: f32[\"m\", 1024], w: f32[1024, 2048]):\n    y = relu(x @ w)\n    return y\n", "p.py")
+          .value();
+  Context on = context();
+  const Target target = Target::host();
+  const auto plain = compile(program, target, {}, on).value();
+  const driver::CompiledProgramState& state = CompiledProgram::Access::state(plain);
+  EXPECT_TRUE(state.for_rows.empty());
+  const auto one = compile(program, target, {{"m", 1}}, on).value();
+  const auto some = compile(program, target, {{"m", 16}}, on).value();
+  const auto many = compile(program, target, {{"m", 512}}, on).value();
+  EXPECT_NE(one.emit(Stage::Plan).value(), some.emit(Stage::Plan).value());
+  EXPECT_NE(some.emit(Stage::Plan).value(), many.emit(Stage::Plan).value());
+  const Tensor w = Tensor::make(f32, {1024, 2048}).value();
+  fill_random(w, 2);
+  for (const int64_t m : {200, 91, 90, 2, 1, 0}) {
+    const Tensor x = Tensor::make(f32, {m, 1024}).value();
+    fill_random(x, 1);
+    std::vector<Tensor> results;
+    std::vector<int64_t> workspaces;
+    for (const CompiledProgram* which : {&plain, m <= 1 ? &one : m <= 90 ? &some : &many}) {
+      results.push_back(Tensor::make(f32, {m, 2048}).value());
+      auto execution = which->prepare({{"x", x}, {"w", w}, {"y", results.back()}});
+      ASSERT_TRUE(execution) << execution.error().message();
+      workspaces.push_back(execution->workspace_size());
+      ASSERT_TRUE(execution->run());
+    }
+    EXPECT_EQ(workspaces[0], workspaces[1]) << m;
+    EXPECT_EQ(std::memcmp(results[0].data(), results[1].data(), static_cast<size_t>(m) * 2048 * 4), 0) << m;
+    EXPECT_EQ(state.for_rows.size(), m > 90 ? 0U : m > 1 ? 1U : 2U) << m;
+  }
+  EXPECT_NE(state.for_rows.at(1), nullptr);
+  EXPECT_NE(state.for_rows.at(16), nullptr);
+  EXPECT_TRUE(CompiledProgram::Access::state(many).row_symbols.empty()) << "a hint says for which";
+  // What takes next to nothing is not worth a compiler's time.
+  const Program little =
+      Program::parse("def p(x: f32[\"m\", 16], w: f32[16, 16]):\n    y = relu(x @ w)\n    return y\n", "p.py").value();
+  const auto small = compile(little, target, {}, on).value();
+  const Tensor x = Tensor::make(f32, {1, 16}).value(), v = Tensor::make(f32, {16, 16}).value();
+  ASSERT_TRUE(small.run({{"x", x}, {"w", v}, {"y", Tensor::make(f32, {1, 16}).value()}}));
+  EXPECT_EQ(CompiledProgram::Access::state(small).for_rows.at(1), nullptr);
+}
+
 // The stages that need no compiler, of a program that nobody compiles: those of one that is compiled.
 TEST_F(ProgramCompile, PlansArePrintedWithoutCompiling) {
   const Program program = Program::parse(layers, "mlp.py").value();
