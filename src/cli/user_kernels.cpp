@@ -15,9 +15,10 @@ Result<UserKernel> read_kernel(const std::string& item) {
   UserKernel::Language language = UserKernel::Language::cpp;
   if (file.ends_with(".cu")) language = UserKernel::Language::cuda;
   if (file.ends_with(".hip")) language = UserKernel::Language::hip;
-  if (file.ends_with(".py")) language = UserKernel::Language::triton;
+  const bool python = file.ends_with(".py"), cute = source->text.find("cutlass") != std::string::npos;
+  if (python) language = cute ? UserKernel::Language::cute_dsl : UserKernel::Language::triton;
   UserKernel kernel{parts->first, source->text, language, file};
-  if (language == UserKernel::Language::triton) return kernel;
+  if (python) return kernel;
   auto whole = with_includes(std::move(kernel));
   if (whole || whole.error().code() != 620) return whole;
   return usage_error(whole.error().message(), whole.error().diagnostics().front().reason,

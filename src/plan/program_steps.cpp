@@ -93,6 +93,8 @@ Result<void> ProgramPlanner::check_graph(const ir::Graph& graph, int depth) cons
       why = user_refusal(name);
       if (source_of(name) == nullptr)
         help = fmt::format("give its source: Program::with_kernels, or `codetta run --kernel {}=FILE`", name);
+      else if (!why.empty())
+        help = fmt::format("give the source of {} in a language that the target takes, or choose another target", name);
     }
     const auto children = ir::children(graph.attr(node));
     if (!children.empty() && !cpu && !kernels) {

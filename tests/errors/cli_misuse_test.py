@@ -166,6 +166,13 @@ def words_of_the_command(folder, cache):
     done = expect(2, "cannot read nope", "run", folder / "p.py", *cache, "--kernel", "a=nope")
     if "def" in done.stderr or "the kernel's source" not in done.stderr:
         FAILURES.append(f"a kernel that is not there: {done.stderr}")
+    # Kernels in Python are told by what they are.
+    (folder / "user.py").write_text("def f(x: f32[8]):\n    y = user_kernel('k', x, out='f32[8]')\n    return y\n")
+    for language, text in (("Triton", "@triton.jit\ndef k(x, y): pass\n"), ("CuTe DSL", "import cutlass.cute as cute\n@cute.kernel\ndef k(x, y): pass\n")):
+        (folder / "k.py").write_text(text)
+        done = expect(1, f"the source of k is {language}", "run", folder / "user.py", *cache, "--kernel", f"k={folder / 'k.py'}")
+        if "help: give the source of k in a language that the target takes" not in done.stderr:
+            FAILURES.append(f"a kernel in {language}: {done.stderr}")
     expect(1, "with a point: 99999999999999999999.0", "gemm", *SIZES, *cache, "--epilogue",
            "def f(accum): D = accum + 99999999999999999999; return D")
     for word in ("--dtype=", "--epilogue="):
