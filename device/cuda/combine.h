@@ -29,21 +29,23 @@ CODETTA_FN void combine_rows(const Problem& p, const ReductionBuffers& buffers, 
   using W = typename Folding<State, T>::W;
   constexpr int width = State<T>::width;
   const i64 all = p.batches * p.rows, count = (p.pieces_n + every - 1) / every;
-  int sharing = 32;
-  while (sharing > 1 && all * sharing > threads) sharing /= 2;
-  const int lane = (int)threadIdx.x % sharing;
+  int shift = 5;  // threads that share a row: a power of two, so that nothing divides by it
+  while (shift > 0 && all << shift > threads) --shift;
+  const int sharing = 1 << shift, lane = (int)threadIdx.x & (sharing - 1);
 #pragma unroll 1
-  for (i64 first = 0; first < all; first += threads / sharing) {
-    const i64 result = first + (int)threadIdx.x / sharing, item = quotient(result, p.rows);
+  for (i64 first = 0; first < all; first += threads >> shift) {
+    const i64 result = first + ((int)threadIdx.x >> shift), item = quotient(result, p.rows);
     const i64 at = result - item * p.rows;
     State<W> s;
     if (result < all) {
-      const T* const from = (const T*)buffers.partials + (item * p.pieces_n * p.rows + at) * width;
+      const T* from = (const T*)buffers.partials + ((item * p.pieces_n + lane * every) * p.rows + at) * width;
+      const i64 step = (every * p.rows * width) << shift;
+      const i64 own = (count - lane + sharing - 1) >> shift;  // partials of this thread
 #pragma unroll 16
-      for (i64 i = lane; i < count; i += sharing) {
+      for (i64 i = 0; i < own; ++i, from += step) {
         State<W> next;
 #pragma unroll
-        for (int j = 0; j < width; ++j) next.v[j] = (W)from[i * every * p.rows * width + j];
+        for (int j = 0; j < width; ++j) next.v[j] = (W)from[j];
         s.merge(next);
       }
     }

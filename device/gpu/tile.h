@@ -76,8 +76,7 @@ __device__ __forceinline__ BlockPlace place_of_block(const Problem& p, u32 block
 
 // n / d of numbers that are not negative.
 __device__ __forceinline__ i64 quotient(i64 n, i64 d) {
-#ifdef __HIP_PLATFORM_AMD__
-  // GPUs divide nothing by an instruction, and 64 bits take Clang 150 of them. Numbers beyond 32 bits are rare.
+  // GPUs divide nothing by an instruction, and 64 bits take compilers 150 of them. Numbers beyond 32 bits are rare.
   if (((u64)(n | d) >> 32) == 0) return (u32)n / (u32)d;
   u64 whole = 0, rest = 0;
 #pragma unroll 1
@@ -86,9 +85,6 @@ __device__ __forceinline__ i64 quotient(i64 n, i64 d) {
     if (rest >= (u64)d) rest -= (u64)d, whole |= 1;
   }
   return (i64)whole;
-#else
-  return n / d;
-#endif
 }
 
 __device__ __forceinline__ u32 quotient(u32 n, u32 d) { return n / d; }
