@@ -17,7 +17,7 @@
 namespace codetta::driver {
 namespace {
 
-constexpr int64_t usual_size = 16;  // of what no size is given for
+constexpr int64_t size_unsaid = 16;  // of what no size is given for
 
 struct Place {
   size_t program = 0;
@@ -79,7 +79,7 @@ Error not_one(const std::string& wanted, const std::set<std::string>& names, siz
 Result<NamedKernel> find_kernel(const Program& program, const Target& target, const ReproducerOptions& options,
                                 ContextState& context) {
   const ir::Graph& graph = Program::Access::state(program)->graph;
-  CODETTA_TRY(SizeHints sizes, all_sizes(graph, options.sizes, usual_size));
+  CODETTA_TRY(SizeHints sizes, all_sizes(graph, options.sizes, size_unsaid));
   BuildOptions for_sizes;
   for_sizes.output = for_sizes.name = "reproducer";
   for_sizes.engine_dir = options.engine_dir;
@@ -123,7 +123,7 @@ Result<NamedKernel> find_kernel(const Program& program, const Target& target, co
           std::any_of(given.begin(), given.end(), [&](const auto& one) { return one.first == size.first; });
       if (!said) given.push_back(std::move(size));
     }
-    CODETTA_TRY(found->sizes, all_sizes(graph, given, usual_size));
+    CODETTA_TRY(found->sizes, all_sizes(graph, given, size_unsaid));
   }
   return *std::move(found);
 }

@@ -27,7 +27,7 @@ using types::Dim;
 using Sizes = std::map<std::string, int64_t>;
 
 constexpr const char* library_name = "reproducer";
-constexpr int64_t usual_size = 16;  // of what a run computes
+constexpr int64_t size_computed = 16;  // of what a run computes
 
 // The first launch that runs the kernel, or whose product reads what the kernel makes; and what symbols are by then.
 struct Found {
@@ -42,7 +42,7 @@ void define(const package::DefineSymbol& step, Sizes& symbols) {
     if (value && divisor && *divisor != 0) symbols[step.symbol] = *value / *divisor;
     return;
   }
-  symbols[step.symbol] = usual_size;
+  symbols[step.symbol] = size_computed;
 }
 
 Found find_launch(const package::Package& package, uint32_t kernel, Sizes symbols) {

@@ -104,19 +104,19 @@ bool merge(Location& at, const Location& operand, const std::vector<Dim>& operan
 Result<void> Lowering::combine(NodeId node) {
   const auto operands = graph_.operands(node);
   const auto& shape = graph_.type(node).shape;
-  struct Choice {
+  struct Combination {
     Location at;
     std::vector<bool> known;
     std::vector<std::optional<ValueRef>> values;
   };
-  std::vector<Choice> choices{
+  std::vector<Combination> choices{
       {Location(shape.size()), std::vector<bool>(shape.size()), std::vector<std::optional<ValueRef>>(operands.size())}};
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!dependent(operands[i])) continue;
-    std::vector<Choice> next;
-    for (const Choice& choice : choices) {
+    std::vector<Combination> next;
+    for (const Combination& choice : choices) {
       for (const Instance& instance : instances_[operands[i]]) {
-        Choice extended = choice;
+        Combination extended = choice;
         if (!merge(extended.at, instance.at, graph_.type(operands[i]).shape, extended.known)) continue;
         extended.values[i] = instance.value;
         next.push_back(std::move(extended));
@@ -124,7 +124,7 @@ Result<void> Lowering::combine(NodeId node) {
     }
     choices = std::move(next);
   }
-  for (Choice& choice : choices) {
+  for (Combination& choice : choices) {
     for (size_t d = 0; d < shape.size(); ++d) {
       if (choice.known[d] || shape[d] == Dim::constant(1)) continue;
       const size_t from_end = shape.size() - 1 - d;
