@@ -171,12 +171,19 @@ __device__ __forceinline__ TileSpace space_of_tile(const P& params, u32 tile_n) 
     return {0, tile_n, params.problem.cols};
   } else {
     constexpr int width = Config::tile_n / Config::ways;
+    // Behind the last tile, where a cluster is filled up, it is the last product with columns, which alone has maps.
     TileSpace space{0, tile_n, Epilogue::columns(params, 0)};
+    u32 left = tile_n;
+    i64 cols = space.cols;
+    bool behind = true;
 #pragma unroll
     for (int i = 1; i < count; ++i) {
-      const u32 tiles = (u32)((space.cols + width - 1) / width);  // of the product that it is not in front of
-      if (space.product != i - 1 || space.tile_n < tiles) continue;
-      space = {i, space.tile_n - tiles, Epilogue::columns(params, i)};
+      const u32 tiles = (u32)((cols + width - 1) / width);  // of the product that it is not in front of
+      behind = behind && left >= tiles;
+      if (!behind) continue;
+      left -= tiles;
+      cols = Epilogue::columns(params, i);
+      if (cols > 0) space = {i, left, cols};
     }
     return space;
   }

@@ -119,7 +119,11 @@ bool Lowerer::size_is_told(Code code) {
 ir::Dim Lowerer::size_of_text(const ir::Dim& size, Span span) {
   if (scope_ == nullptr || size.is_constant()) return size;
   return types::substitute(size, [&](std::string_view symbol) -> std::optional<ir::Dim> {
-    if (auto known = named_size(symbol)) return known;
+    // A name of the function's own hides the size that a type around it names.
+    if (auto known = scope_->definitions.contains(symbol) ? std::nullopt : named_size(symbol)) {
+      for (const std::string& each : known->symbols()) scope_->value_sizes.insert(each);
+      return known;
+    }
     if (symbols_.find(symbol) != symbols_.end()) return std::nullopt;
     const auto known = scope_->sizes.find(symbol);
     const auto named = [&]() -> std::optional<ir::Dim> {

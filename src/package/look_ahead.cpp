@@ -97,7 +97,8 @@ class Looking {
       const auto* range = check == nullptr ? nullptr : std::get_if<RangeGuard>(&check->guard);
       if (!most && range != nullptr && range->value.as_symbol() == symbol && has_value(range->most)) most = range->most;
     });
-    return most.value_or(Dim::constant(likely_size));
+    // Half of what it may be, so that what begins there has elements as well: launches of none ask nothing.
+    return most ? floordiv(*most + Dim::constant(1), Dim::constant(2)) : Dim::constant(likely_size);
   }
 
   [[nodiscard]] std::optional<LookAhead::Place> place_of(const Step& step) const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be said in front of a run of launches behind a size that it computes. When the size is known work is done,
-// and no other package may take over any more: so all of them are looked at before, for as large a size as there may
-// be. What such a size alone decides no plan relies on (ProgramPlanner::is_late).
+// and no other package may take over any more: so all of them are looked at before, for half of the size that there may
+// be: with all of it what begins there would have no elements. What such a size alone decides no plan relies on
+// (ProgramPlanner::is_late).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace codetta::package {
 
 struct LookAhead {
   // Sizes that get a value in the run, in the order of their steps, of sizes that are known before and of those in
-  // front of them here: as much as checks allow, and where none says how much, likely_size.
+  // front of them here: half of what checks allow, and where none says how much, likely_size.
   std::vector<std::pair<std::string, types::Dim>> sizes;
   // A buffer that gets its place in the run: in memory of its own, which is aligned as memory of a run is, or from the
   // first element of `source` on, or from another one (Buffer::begin, Buffer::offset).

@@ -253,6 +253,9 @@ class RegionFinder {
   [[nodiscard]] bool joins_products(NodeId join) const;
   // Whether a product's kernel stores the value, and may store it in a join as well.
   [[nodiscard]] bool may_place(NodeId part) const;
+  // Whether all sizes that say where the part lies have values in front of its product: those that a run computes may
+  // come from that very product.
+  [[nodiscard]] bool is_known_in_front(const StoredValue& place, NodeId part) const;
   // Parts of joins that products' kernels store and maps would copy: the former store them where the join has them
   // (region_parts.cpp), which needs no search, since nobody else reads less or more than before.
   void place_parts(std::vector<KernelRegion>& kernels);

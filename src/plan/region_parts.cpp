@@ -91,6 +91,26 @@ bool RegionFinder::may_place(NodeId part) const {
   return heads_[static_cast<size_t>(level_[part.index()])].product;
 }
 
+bool RegionFinder::is_known_in_front(const StoredValue& place, NodeId part) const {
+  std::optional<NodeId> last;
+  const auto need = [&](NodeId node) {
+    for (const NodeId source : sizes_of(node)) {
+      if (!last || *last < source) last = source;
+    }
+  };
+  need(place.target);
+  NodeId join = place.target;
+  for (const uint32_t p : place.part) {
+    const auto parts = graph_.operands(join);
+    for (uint32_t i = 0; i < p; ++i) need(parts[i]);
+    join = parts[p];
+  }
+  // A size is defined behind those that the graph has in front of it.
+  return !last || std::all_of(sizes_.sources.begin(), sizes_.sources.end(), [&](const ir::SizeSource& source) {
+    return *last < source.node || level_[source.node.index()] < level_[part.index()];
+  });
+}
+
 std::optional<KernelRegion> RegionFinder::without_part(const KernelRegion& map, NodeId part) {
   KernelRegion less;
   std::vector<NodeId> nodes;
@@ -160,8 +180,9 @@ void RegionFinder::place_parts(std::vector<KernelRegion>& kernels) {
                    [&](const StoredValue& store) { return is_part(store, part); });
       if (own.empty()) continue;
       auto less = without_part(kernels[k], part);
-      fits = less && std::all_of(own.begin(), own.end(),
-                                 [&](const StoredValue& store) { return device_of(store.target) == device_of(part); });
+      fits = less && std::all_of(own.begin(), own.end(), [&](const StoredValue& store) {
+               return device_of(store.target) == device_of(part) && is_known_in_front(store, part);
+             });
       if (!fits) break;
       if (options_.map_us) {
         const double rest = less->stores.empty() ? 0 : options_.map_us(map_of(*less)).value_or(0);

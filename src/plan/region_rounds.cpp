@@ -123,6 +123,16 @@ void RegionFinder::find_needed() {
     if (!needed_[i]) continue;
     for (NodeId read : read_by(NodeId(i))) needed_[read.index()] = true;
     for (NodeId source : sizes_of(NodeId(i))) needed_[source.index()] = true;
+    if (graph_.node(NodeId(i)).op != Op::matmul) continue;
+    // Where the slice begins that a factor is read through is in no type of what is read.
+    const Head& head = heads_[head_of_[i]];
+    for (const Factor* factor : {&head.a, &head.b}) {
+      for (const types::Dim& begin : factor->offsets) {
+        for (const std::string& symbol : begin.symbols()) {
+          if (const ir::SizeSource* source = sizes_.find(symbol)) needed_[source->node.index()] = true;
+        }
+      }
+    }
   }
 }
 

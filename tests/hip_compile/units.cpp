@@ -18,6 +18,7 @@
 #include "emit/gpu_steps.hpp"
 #include "emit/package.hpp"
 #include "golden/cases.hpp"
+#include "opt/passes.hpp"
 #include "plan/families_cuda.hpp"
 #include "plan/families_hip.hpp"
 #include "support/plain_store.hpp"
@@ -250,8 +251,10 @@ class Collector {
                    const std::vector<std::pair<std::string, int64_t>>& sizes) {
     const auto text = base::read_file(file.string(), size_t{1} << 16);
     const auto graph = test::bind_program_text(text ? *text : "");
-    const auto plan = graph ? plan::plan_program(*graph, {Backend::hip, CpuIsa::generic, arch.facts.arch}, {}, sizes)
-                            : Result<plan::Plan>(graph.error());
+    const auto optimized = graph ? opt::optimize(*graph) : Result<opt::Optimized>(graph.error());
+    const auto plan =
+        optimized ? plan::plan_program(optimized->graph, {Backend::hip, CpuIsa::generic, arch.facts.arch}, {}, sizes)
+                  : Result<plan::Plan>(optimized.error());
     const auto package = plan ? emit::emit_package(*plan, {}) : Result<package::Package>(plan.error());
     if (!package) {
       problem_ = file.string() + ": " + package.error().render();

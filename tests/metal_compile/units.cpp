@@ -16,6 +16,7 @@
 #include "emit/metal.hpp"
 #include "emit/package.hpp"
 #include "golden/case.hpp"
+#include "opt/passes.hpp"
 #include "plan/families_metal.hpp"
 #include "support/plain_store.hpp"
 #include "support/random_kernel.hpp"
@@ -206,12 +207,14 @@ class Collector {
     size_t planned = 0;
     for (const std::filesystem::path& file : files) {
       const auto text = base::read_file(file.string(), size_t{1} << 16);
-      const auto graph = test::bind_program_text(text ? *text : "");
+      const auto bound = test::bind_program_text(text ? *text : "");
+      const auto graph = bound ? opt::optimize(*bound) : Result<opt::Optimized>(bound.error());
       for (const char* family : {"apple9", "mac2"}) {
         for (const auto& hints :
              std::vector<std::vector<std::pair<std::string, int64_t>>>{{}, {{"b", 2}, {"s", 128}}}) {
-          const auto plan = graph ? plan::plan_program(*graph, {Backend::metal, CpuIsa::generic, family}, {}, hints)
-                                  : Result<plan::Plan>(graph.error());
+          const auto plan = graph
+                                ? plan::plan_program(graph->graph, {Backend::metal, CpuIsa::generic, family}, {}, hints)
+                                : Result<plan::Plan>(graph.error());
           if (!plan && plan.error().code() == static_cast<uint16_t>(diag::Code::target_lacks)) continue;
           const auto package = plan ? emit::emit_package(*plan, {}) : Result<package::Package>(plan.error());
           if (!package) {

@@ -110,6 +110,26 @@ def main(x: f32["m", 4], count: i64):
     return y
 )"),
             "f32[1, 4]");
+  // In texts, too: results of functions of the caller's have them, and they add up with what is passed.
+  EXPECT_EQ(types_of(R"(
+def filtered(x: f32["n", 4]):
+    return call_extern("g", x, out="f32[n, 4]", form="alloc") + x
+
+def main(a: f32["m", 4], count: i64):
+    y = sum(filtered(a[:count]), dim=0)
+    return y
+)"),
+            "f32[1, 4]");
+}
+
+// A parameter of a function hides the size of that name of a function that calls it, in texts as elsewhere.
+TEST(TypedCall, ParametersHideSizesAroundThem) {
+  const auto text = [](const char* size) {
+    return std::string("def wide(x, n):\n    return concat(x[:n], zeros(") + size +
+           ", 4))\n\ndef typed(x: f32[\"n\", 4], j: i64):\n    return wide(concat(x, x), j)\n\n"
+           "def main(a: f32[\"m\", 4], j: i64):\n    y = sum(typed(a, j), dim=1)\n    z = y[2 * j - 1]\n    return z\n";
+  };
+  EXPECT_EQ(types_of(text("\"n\"")), types_of(text("n")));
 }
 
 TEST(TypedCall, AParameterThatSaysASizeIsUsed) {
