@@ -30,7 +30,7 @@ TEST_F(PlacesBySizes, FactorsBeginAtThem) {
       "    return y, z\n";
   for (const int64_t at : {0, 3, 8}) {
     const auto outcome =
-        run(text, {random_input("x", DType::f32, {12, 6}, 1), number_input("j", static_cast<double>(at)),
+        run(text, {random_input("x", DType::f32, {12, 6}, 1), number_input("j", at),
                    values_input("l", DType::i64, {1}, {static_cast<double>(at)}),
                    random_input("w", DType::f32, {6, 5}, 2), random_input("q", DType::f32, {3, 6}, 3)});
     EXPECT_TRUE(outcome.checked) << at;
