@@ -39,8 +39,9 @@ Result<void> print_metal_maker(CodeWriter& out, const package::EpilogueProgram& 
   out.line("static CODETTA_CONSTANT bool batch_in_rows = ", factor.batch_in_rows, ";");
   out.line("template <class P>");
   {
-    const auto function = out.block("static CODETTA_MEMBER bool aligned(constant P& params)");
     const std::string whole = metal_aligned_text(program, &factor);
+    const auto function =
+        out.block("static CODETTA_MEMBER bool aligned(constant P&", whole.empty() ? "" : " params", ")");
     out.line("return ", whole.empty() ? "true" : whole.substr(4), ";");
   }
   out.line("template <bool whole, class P>");
