@@ -453,7 +453,9 @@ void PhasePrinter::print_indexed(uint32_t operand, PhaseText& out) {
   out.setup.push_back(text("struct O", operand, "Column {",
                            strides.empty() ? "" : " i64 " + joined(strides, ", ") + ";",
                            " i64 operator()(i64 col) const { return ", joined(terms, " + "), "; } };"));
-  out.setup.push_back(text("const O", operand, "Column o", operand, "_column{", joined(strides, ", "), "};"));
+  // What no column decides is mostly read without one.
+  out.setup.push_back(text(strides.empty() ? "[[maybe_unused]] " : "", "const O", operand, "Column o", operand,
+                           "_column{", joined(strides, ", "), "};"));
 }
 
 void PhasePrinter::print_operands(PhaseText& out) {
